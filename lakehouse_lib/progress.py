@@ -136,7 +136,7 @@ class Counter:
             self._on_progress = None
 
 
-def logged(what: str, seconds: float = LOG_SECONDS) -> OnProgress:
+def log_observer(what: str, seconds: float = LOG_SECONDS) -> OnProgress:
     """An observer that writes a line to the log, at most once in this number of seconds.
 
     Args:

@@ -24,7 +24,7 @@ from lakehouse_lib.log.checkpoint.part import UnreadableCheckpointError
 from lakehouse_lib.log.checkpoint.read import forget_checkpoint
 from lakehouse_lib.log.checksum import warn_of_contradictions
 from lakehouse_lib.log.history import commit_time, version_at
-from lakehouse_lib.log.replay.live_files import FileSet, PathTwiceError
+from lakehouse_lib.log.replay.live_files import DuplicatePathError, FileSet
 from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.log.replay.table_state import OwnCommit, VersionState, give_up, later_state, load_state
 from lakehouse_lib.log.replay.transaction_retention import unexpired_transactions
@@ -93,9 +93,9 @@ class Snapshot:
         return self.ask(lambda state: state.files.table)
 
     @property
-    def most_files(self) -> int:
+    def max_file_count(self) -> int:
         """An upper bound for the number of live files, from the footers of the checkpoint."""
-        return self.ask(lambda state: state.files.most_rows)
+        return self.ask(lambda state: state.files.max_row_count)
 
     @property
     def file_count(self) -> int:
@@ -261,7 +261,7 @@ class Snapshot:
                 self.landmark.check(self.store, commit_file)
                 is_there = True
                 if commits is not None:
-                    with contextlib.suppress(PathTwiceError):  # the sources of this snapshot may be wrong
+                    with contextlib.suppress(DuplicatePathError):  # the sources of this snapshot may be wrong
                         return self._after(commits)
         latest = load_snapshot(self.store)
         # A stale listing may end before this version.
@@ -275,7 +275,7 @@ class Snapshot:
         if own is not None and own.actions.version == version == self.version + 1:
             commit_file = self.store.head(names.commit(version))
             if commit_file is not None and commit_file.size == own.size:
-                with contextlib.suppress(PathTwiceError):  # the sources of this snapshot may be wrong
+                with contextlib.suppress(DuplicatePathError):  # the sources of this snapshot may be wrong
                     return self._after([Commit.of(version, commit_file)])
         return self.update()
 
@@ -327,7 +327,7 @@ class Snapshot:
             except UnreadableCheckpointError as error:
                 first_error = first_error or error
             checkpoint = self._loaded.checkpoint
-            if isinstance(first_error, PathTwiceError) and self._loaded.compactions:
+            if isinstance(first_error, DuplicatePathError) and self._loaded.compactions:
                 without |= self._loaded.compactions
             elif checkpoint is not None:
                 forget_checkpoint(self.store, checkpoint)

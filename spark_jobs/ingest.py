@@ -25,7 +25,7 @@ def arguments() -> Arguments:
 def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     from lakehouse_lib.ingestion.load import Load
     from lakehouse_lib.ingestion.source import Source
-    from lakehouse_lib.progress import logged
+    from lakehouse_lib.progress import log_observer
 
     source = Source.of(
         vars(options),
@@ -36,7 +36,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     load = Load(source)
     if options.give_up:
         load.give_up()
-    on_progress = logged(f"ingest into {options.table}")
+    on_progress = log_observer(f"ingest into {options.table}")
     result = load.nothing_to_do()
     if result is not None:
         return _result_of(result, options.refused)

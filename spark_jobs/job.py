@@ -150,7 +150,7 @@ def on_table(operation: TableOperation) -> Prepare:
     """The ``prepare`` of a job that runs an operation on the table in its arguments."""
 
     def prepare(options: Namespace) -> EngineWork:
-        from lakehouse_lib.progress import logged
+        from lakehouse_lib.progress import log_observer
         from lakehouse_lib.snapshot import load_snapshot
         from lakehouse_lib.store import open_store
 
@@ -163,7 +163,7 @@ def on_table(operation: TableOperation) -> Prepare:
         snapshot = load_snapshot(open_store(table, options.storage_options.get(table)))
 
         def run(engine: Engine) -> Result:
-            progress = {"on_progress": logged(f"{operation.name} of {table}")} if operation.has_progress else {}
+            progress = {"on_progress": log_observer(f"{operation.name} of {table}")} if operation.has_progress else {}
             result = operation.run(snapshot.update(), engine, **arguments, **progress)
             return {**result.to_dict(), "table": table}
 

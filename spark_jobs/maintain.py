@@ -38,7 +38,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
     from lakehouse_lib.fleet.runs import RunRecord
     from lakehouse_lib.fleet.table_run import MaintainedTable
     from lakehouse_lib.fleet.work_order import WorkOrder
-    from lakehouse_lib.progress import logged
+    from lakehouse_lib.progress import log_observer
     from lakehouse_lib.store import open_store
 
     stores = options.storage_options
@@ -69,7 +69,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result]:
             tables,
             lambda: SparkEngine(spark),
             record,
-            observer=lambda step: logged(f"{step.verb} of {step.table}"),
+            observer=lambda step: log_observer(f"{step.verb} of {step.table}"),
         )
         return {"steps": [step.to_dict() for step in steps]}
 

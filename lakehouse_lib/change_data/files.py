@@ -45,7 +45,7 @@ class ChangedFiles:
 def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFiles]:
     """The changes of a commit, in up to four parts. Parts without files are left out.
 
-    Removed files may lack partition values and size; ``with_what_was_added`` adds them.
+    Removed files may lack partition values and size; ``with_fields_of_adds`` adds them.
     """
     if len(commit.changes):
         return [ChangedFiles(as_files(commit.changes), None)]
@@ -60,7 +60,7 @@ def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFile
     return [part for part in parts if len(part.files)]
 
 
-def with_what_was_added(changed: ChangedFiles, store: ObjectStore, version: int, partitioned: bool) -> ChangedFiles:
+def with_fields_of_adds(changed: ChangedFiles, store: ObjectStore, version: int, partitioned: bool) -> ChangedFiles:
     """If a remove action of a commit lacks fields, replace all removed files by their add actions.
 
     A remove action may lack the size and the partition values of the file, but rows cannot be read without them.

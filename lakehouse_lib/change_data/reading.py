@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.change_data.files import ChangedFiles, changed_files, with_what_was_added
+from lakehouse_lib.change_data.files import ChangedFiles, changed_files, with_fields_of_adds
 from lakehouse_lib.change_data.schemas import check_readable_as, feed_schema, partition_columns_as
 from lakehouse_lib.change_data.versions import CommitRange
 from lakehouse_lib.engine.base import Engine
@@ -130,7 +130,7 @@ def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:
                 check_readable_as(end, described, version)
                 checked.add(described.schema_string)
             if changed.before:
-                changed = with_what_was_added(changed, store, version, bool(described.partition_columns))
+                changed = with_fields_of_adds(changed, store, version, bool(described.partition_columns))
             files = _with_commit_values(changed, version, time)
             parts.append(_Part(files, partition_columns_as(end, described), changed.change is None))
         before = current

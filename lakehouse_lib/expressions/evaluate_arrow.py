@@ -13,7 +13,7 @@ from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.arrow.values import bools, flags_of, int64s, whole
 from lakehouse_lib.errors import InvalidPredicateError, SchemaMismatchError
 from lakehouse_lib.expressions.ir import TRUE, Case, Node, Opaque, walk
-from lakehouse_lib.expressions.predicate import Predicate, shown
+from lakehouse_lib.expressions.predicate import Predicate, sql_excerpt
 from lakehouse_lib.expressions.render_arrow import ArrowRendering
 from lakehouse_lib.expressions.value import Value
 from lakehouse_lib.schema import Schema
@@ -34,7 +34,7 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch) -> pa.Array:
         (column,) = _project([ArrowRendering().boolean(predicate.root)], sorted(predicate.columns), data, data.num_rows)
     except pa.ArrowInvalid as error:  # from checked arithmetic, or from the cast of a far date to a timestamp
         raise InvalidPredicateError(
-            f"the predicate {shown(predicate.text)} cannot be evaluated for all rows: {error}",
+            f"the predicate {sql_excerpt(predicate.text)} cannot be evaluated for all rows: {error}",
             table=predicate.table,
             hint="Integer arithmetic has 64 bits: move the number to the other side, x > 4 for x + 1 > 5, or cast to "
             "DOUBLE on the Spark engine",
@@ -64,7 +64,8 @@ def values_of(
             results[column_name] = _value(value.root, data.select(sorted(value.columns)), len(data), kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise SchemaMismatchError(
-                f"the value {shown(value.sql)} of column {column_name!r} does not fit its type for all rows: {error}",
+                f"the value {sql_excerpt(value.sql)} of column {column_name!r} does not fit its type for all rows: "
+                f"{error}",
                 table=table,
                 hint="Assign smaller values, or widen the column",
                 code="DELTA_VALUE_OUT_OF_RANGE",
@@ -133,7 +134,7 @@ def check_renderable(value: Value) -> None:
     for node in walk(value.root):
         if isinstance(node, Opaque):
             raise InvalidPredicateError(
-                f"only Spark can evaluate {shown(node.sql)} of the value {shown(value.sql)}",
+                f"only Spark can evaluate {sql_excerpt(node.sql)} of the value {sql_excerpt(value.sql)}",
                 table=value.table,
                 hint="Run it on the Spark engine, or rewrite it with columns, literals, + - * / %, CASE, coalesce and "
                 "concat",
@@ -149,9 +150,9 @@ def is_renderable(node: Node) -> bool:
 def _refuse_opaque(predicate: Predicate) -> None:
     for node in walk(predicate.root):
         if isinstance(node, Opaque):
-            piece = shown(node.sql) if predicate.label is None else "a part"
+            piece = sql_excerpt(node.sql) if predicate.label is None else "a part"
             raise InvalidPredicateError(
-                f"only Spark can evaluate {piece} of the predicate {shown(predicate.text)}",
+                f"only Spark can evaluate {piece} of the predicate {sql_excerpt(predicate.text)}",
                 table=predicate.table,
                 hint="Run it on the Spark engine, or rewrite it with comparisons, IN, LIKE, IS NULL, + - * / and %",
                 code="DELTA_PREDICATE_NEEDS_SPARK",

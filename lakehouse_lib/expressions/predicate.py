@@ -27,7 +27,7 @@ class Predicate:
     label: str | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
-        return f"Predicate({shown(self.text)})"
+        return f"Predicate({sql_excerpt(self.text)})"
 
     @property
     def text(self) -> str:
@@ -77,7 +77,7 @@ def to_spark_sql(predicate: Predicate) -> str:
     return render(predicate.root)
 
 
-def shown(text: object) -> str:
+def sql_excerpt(text: object) -> str:
     """A condition or a part of it, quoted for an error message and cut after 200 characters."""
     whole = str(text)
     return repr(whole if len(whole) <= 200 else f"{whole[:200]}…")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow.values import flags_of
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.evaluate_arrow import is_renderable, matches
-from lakehouse_lib.expressions.predicate import Predicate, shown, to_spark_sql
+from lakehouse_lib.expressions.predicate import Predicate, sql_excerpt, to_spark_sql
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PredicateRule:
     @property
     def name(self) -> str:
         """The title, or the predicate, quoted."""
-        return self.title or f"the predicate {shown(self.predicate.text)}"
+        return self.title or f"the predicate {sql_excerpt(self.predicate.text)}"
 
     @property
     def columns(self) -> tuple[str, ...]:

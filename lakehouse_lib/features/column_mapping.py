@@ -54,13 +54,13 @@ def with_physical_names(metadata: Metadata, before: Metadata | None = None, *, t
     return replace(metadata, schema_string=schema.to_json(), configuration=configuration)
 
 
-def with_names_kept(metadata: Metadata) -> Metadata:
+def with_current_names(metadata: Metadata) -> Metadata:
     """The metadata of a table that gets column mapping: each column has an id, and its name as its physical name.
 
     Readers then find the columns in files that were written before.
     """
     max_id = MAX_COLUMN_ID.of(metadata.configuration) or 0
-    schema, max_id = column_mapping.with_names_kept(Schema.from_json(metadata.schema_string), max_id)
+    schema, max_id = column_mapping.with_current_names(Schema.from_json(metadata.schema_string), max_id)
     configuration = {**metadata.configuration, MAX_COLUMN_ID.key: str(max_id)}
     return replace(metadata, schema_string=schema.to_json(), configuration=configuration)
 

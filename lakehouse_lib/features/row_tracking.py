@@ -142,7 +142,7 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     )
 
 
-def say_preserved(info: Mapping[str, Any]) -> dict[str, Any]:
+def with_preserved_tag(info: Mapping[str, Any]) -> dict[str, Any]:
     """The commitInfo with the tag delta.rowTracking.preserved: all rows of the commit keep their ids."""
     tags = info.get("tags")
     return {**info, "tags": {**(tags if isinstance(tags, dict) else {}), "delta.rowTracking.preserved": "true"}}
@@ -177,7 +177,7 @@ def check_table(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
             )
 
 
-def check_kept(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> None:
+def check_row_ids_preserved(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> None:
     """Refuse a commit that replaces files without preserving row ids.
 
     Raises:
@@ -263,7 +263,7 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
     return adds, DomainMetadata(DOMAIN, json.dumps({_HIGH_WATER_MARK: highest + total}, separators=(",", ":")))
 
 
-def renewed(removes: pa.Table, files: pa.Table) -> pa.Table:
+def with_current_row_ids(removes: pa.Table, files: pa.Table) -> pa.Table:
     """The remove actions with the row ids that their files got after the removes were planned.
 
     Args:

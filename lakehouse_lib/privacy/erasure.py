@@ -27,7 +27,7 @@ from lakehouse_lib.store import open_store
 
 
 @dataclass(frozen=True)
-class Located:
+class LocatedRows:
     """The subject's rows of one table, by one key column.
 
     Attributes:
@@ -62,7 +62,7 @@ def locate(
     *,
     storage_options: Mapping[str, dict[str, str] | None] | None = None,
     engine: Engine | None = None,
-) -> list[Located]:
+) -> list[LocatedRows]:
     """The subject's rows in each table, in the order of ``subject.rows``. Erase the last table first.
 
     Entries with the same table and key are merged. A quarantine that does not exist is left out. A text in a quarantine
@@ -106,7 +106,7 @@ def locate(
         rows_found, files = count_live(snapshot, column_keys.sql(), engine)
         unknown = unattributed.find(snapshot, key, key_texts, engine) if key_texts is not None else None
         version, table_id = snapshot.version, snapshot.metadata.id
-        located.append(Located(table, tables[table], table_id, version, column_keys, rows_found, files, unknown))
+        located.append(LocatedRows(table, tables[table], table_id, version, column_keys, rows_found, files, unknown))
     return located
 
 

@@ -114,7 +114,7 @@ def spellings(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> s
     field = snapshot.field(key)
     if not keys.numbers or field.type != PrimitiveType("string"):
         return set()
-    files = as_files(snapshot, stored_files(snapshot, list_objects(snapshot.store)).every, [field.name])
+    files = as_files(snapshot, stored_files(snapshot, list_objects(snapshot.store)).all_files, [field.name])
     reader = TableReader(snapshot.store, snapshot.layout, snapshot.layout.columns([field.name]))
     count = max(1, -(-len(files) // (engine.parallelism * _TASKS_A_THREAD)))
     tasks = [

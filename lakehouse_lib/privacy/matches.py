@@ -230,8 +230,8 @@ def _with_missing(own: DataType, table_type: DataType) -> DataType:
 def _ruled_out(
     footer: pq.FileMetaData, predicate: Predicate, reader: TableReader, row: pa.Table, constants: Iterable[str]
 ) -> bool:
-    every = StatisticsColumns(frozenset(column for column, _ in leaves(reader.schema)))
-    stats = pa.array([from_footer(footer, reader.schema, indexed=every)], pa.string())
+    all_files = StatisticsColumns(frozenset(column for column, _ in leaves(reader.schema)))
+    stats = pa.array([from_footer(footer, reader.schema, indexed=all_files)], pa.string())
     row = row.set_column(row.column_names.index("stats"), FILE_SCHEMA.field("stats"), stats)
     return not pc.any(may_match(predicate, row, TableLayout(reader.schema, tuple(constants)))).as_py()
 

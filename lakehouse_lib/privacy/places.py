@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from lakehouse_lib.privacy.erasure import Located, locate
+from lakehouse_lib.privacy.erasure import LocatedRows, locate
 from lakehouse_lib.privacy.keys import PersonKeys, any_of
 from lakehouse_lib.privacy.purge import Proof
 from lakehouse_lib.privacy.subject import Subject
@@ -111,7 +111,7 @@ def total_rows(counts: Iterable[int | None]) -> int | None:
     return total
 
 
-def _in_one(located: list[Located], *, erase_mentions: bool) -> Place:
+def _in_one(located: list[LocatedRows], *, erase_mentions: bool) -> Place:
     unknown = tuple(
         part.unattributed for part in located if part.unattributed is not None and part.unattributed.records
     )

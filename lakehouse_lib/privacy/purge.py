@@ -155,7 +155,7 @@ def purge(
         )
     listing = list_objects(snapshot.store)
     stored = stored_files(snapshot, listing)
-    _refuse_hidden(snapshot, predicate_sql, stored.every, engine)
+    _refuse_hidden(snapshot, predicate_sql, stored.all_files, engine)
     inside = stored.inside
     for root in nested_tables(listing.objects["path"]):
         inside = inside.filter(pc.invert(pc.starts_with(inside["path"], root + "/")))
@@ -220,7 +220,7 @@ def prove(
     """
     snapshot = load_snapshot(open_store(uri, storage_options))
     stored = stored_files(snapshot, list_objects(snapshot.store))
-    counted = _counted(snapshot, predicate_sql, stored.every, engine or ArrowEngine(), skip_by_footer=False)
+    counted = _counted(snapshot, predicate_sql, stored.all_files, engine or ArrowEngine(), skip_by_footer=False)
     matched = counted.filter(pc.greater(counted["matches"], 0))
     skipped_files = counted.filter(pc.and_(pc.is_valid(counted["note"]), pc.is_valid(counted["matches"])))
     return Proof(

@@ -54,7 +54,7 @@ class StoredFiles:
     unreadable: Mapping[str, str]
 
     @property
-    def every(self) -> pa.Table:
+    def all_files(self) -> pa.Table:
         """Files inside and elsewhere."""
         return pa.concat_tables([self.inside, self.elsewhere])
 

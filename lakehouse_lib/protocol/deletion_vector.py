@@ -195,7 +195,7 @@ def moved(vectors: pa.ChunkedArray, kind: str, text_of: Callable[[str], str]) ->
     return pa.StructArray.from_arrays(list(fields.values()), fields=list(DELETION_VECTOR), mask=column.is_null())
 
 
-def kept_rows(deleted: BitMap64, start: int, count: int) -> pa.BooleanArray:
+def live_row_mask(deleted: BitMap64, start: int, count: int) -> pa.BooleanArray:
     """A mask of the rows ``start`` to ``start + count`` of a file: true for rows that are not deleted."""
     window = BitMap64()
     window.add_range(start, start + count)

@@ -146,7 +146,7 @@ def _canonical(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> _Canoni
     prefix = scheme_prefix(store.root)
     without_scheme = _without_store_scheme(originals, store) if prefix else _without_file_scheme(originals)
     has_other_scheme = pc.match_substring_regex(without_scheme, _SCHEME)
-    text = pc.replace_substring_regex(unquoted(without_scheme), "/+", "/")
+    text = pc.replace_substring_regex(unquote_all(without_scheme), "/+", "/")
     text = pc.replace_substring_regex(text, r"/(\./)+", "/")
     text = pc.replace_substring_regex(text, r"^\./|/\.$", "")
     root_prefix = f"{store.root.removeprefix(prefix).rstrip('/')}/"
@@ -211,7 +211,7 @@ def _outside(paths: pa.Array, store: ObjectStore) -> pa.Array:
     return outside
 
 
-def unquoted(paths: pa.Array) -> pa.Array:
+def unquote_all(paths: pa.Array) -> pa.Array:
     """``urllib.parse.unquote`` of each path, with one pass over all paths for each different escape."""
     if not pc.any(pc.match_substring(paths, "%"), min_count=0).as_py():
         return paths

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import count
 from typing import Literal
 
-from lakehouse_lib.schema.nesting import all_types, replaced
+from lakehouse_lib.schema.nesting import all_types, with_replaced_types
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 
 Mode = Literal["none", "name", "id"]
@@ -57,7 +57,7 @@ def with_physical_names(schema: StructType, max_id: int, current: StructType | N
     return Schema(fields), next(ids) - 1
 
 
-def with_names_kept(schema: StructType, max_id: int) -> tuple[Schema, int]:
+def with_current_names(schema: StructType, max_id: int) -> tuple[Schema, int]:
     """The schema of a table that gets column mapping, with an id for every field and its name as its physical name.
 
     Args:
@@ -70,7 +70,7 @@ def with_names_kept(schema: StructType, max_id: int) -> tuple[Schema, int]:
 
     def identified(field: Field) -> Field:
         metadata = {**field.metadata, _ID: next(ids), _PHYSICAL_NAME: field.name}
-        return Field(field.name, replaced(field.type, identified), field.nullable, metadata)
+        return Field(field.name, with_replaced_types(field.type, identified), field.nullable, metadata)
 
     return Schema([identified(field) for field in schema.fields]), next(ids) - 1
 
@@ -123,7 +123,7 @@ def _with_identities_inside(kind: DataType, current: DataType | None, ids: Itera
 
 def _without_mapping(field: Field) -> Field:
     metadata = {key: value for key, value in field.metadata.items() if not key.startswith(_PREFIX)}
-    return Field(field.name, replaced(field.type, _without_mapping), field.nullable, metadata)
+    return Field(field.name, with_replaced_types(field.type, _without_mapping), field.nullable, metadata)
 
 
 def partition_key(schema: StructType, column: str, mode: Mode) -> str:
@@ -156,5 +156,5 @@ def physical_schema(schema: StructType, mode: Mode) -> Schema:
 
 
 def _physical(field: Field, mode: Mode) -> Field:
-    kind = replaced(field.type, partial(_physical, mode=mode))
+    kind = with_replaced_types(field.type, partial(_physical, mode=mode))
     return Field(physical_name(field, mode), kind, field.nullable, field.metadata)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lakehouse_lib.errors import DuplicateColumnError, InvalidSchemaError, SchemaMismatchError
-from lakehouse_lib.schema.rows.enforcement import Mismatch, doubled_names, refusal, type_mismatches
+from lakehouse_lib.schema.rows.enforcement import Mismatch, find_repeated_names, refusal, type_mismatches
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 
 
@@ -20,7 +20,7 @@ def merge(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> S
         SchemaMismatchError: lists every column whose type does not fit.
         InvalidSchemaError: a column of ``incoming`` has no Delta type.
     """
-    repeated_names = doubled_names(incoming)
+    repeated_names = find_repeated_names(incoming)
     if repeated_names:
         raise refusal(repeated_names, table)
     mismatches: list[Mismatch] = []

@@ -47,7 +47,7 @@ def equal_except_nullability(left: DataType, right: DataType) -> bool:
     return all(map(equal_except_nullability, *inner))
 
 
-def replaced(
+def with_replaced_types(
     kind: DataType,
     member: Callable[[Field], Field],
     leaf: Callable[[DataType], DataType] = lambda kind: kind,
@@ -64,9 +64,9 @@ def replaced(
     if isinstance(kind, StructType):
         return StructType([member(field) for field in kind.fields])
     if isinstance(kind, ArrayType):
-        element = replaced(kind.element_type, member, leaf, nullable=nullable)
+        element = with_replaced_types(kind.element_type, member, leaf, nullable=nullable)
         return ArrayType(element, kind.contains_null or nullable)
     if isinstance(kind, MapType):
-        key, value = (replaced(part, member, leaf, nullable=nullable) for part in parts(kind))
+        key, value = (with_replaced_types(part, member, leaf, nullable=nullable) for part in parts(kind))
         return MapType(key, value, kind.value_contains_null or nullable)
     return leaf(kind)

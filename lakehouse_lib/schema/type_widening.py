@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lakehouse_lib.errors import InvalidSchemaError, UnsupportedFeatureError
-from lakehouse_lib.schema.nesting import members, replaced
+from lakehouse_lib.schema.nesting import members, with_replaced_types
 from lakehouse_lib.schema.types import DataType, Field, PrimitiveType, Schema, StructType
 
 #: The metadata key of a column that lists the changes of its type.
@@ -62,7 +62,7 @@ def without_changes(schema: StructType) -> Schema:
 
 def _without_changes(field: Field) -> Field:
     metadata = {key: value for key, value in field.metadata.items() if key != CHANGES}
-    return Field(field.name, replaced(field.type, _without_changes), field.nullable, metadata)
+    return Field(field.name, with_replaced_types(field.type, _without_changes), field.nullable, metadata)
 
 
 def check_changes(fields: Iterable[Field], *, table: str, version: int | None = None) -> None:

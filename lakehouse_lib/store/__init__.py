@@ -10,7 +10,7 @@ from lakehouse_lib.store.base import ObjectMeta, ObjectStore, PathLimits, SparkA
 from lakehouse_lib.store.local import LocalStore
 from lakehouse_lib.store.local_locations import LOCAL
 from lakehouse_lib.store.schemes import kind_of, kinds, register
-from lakehouse_lib.store.uris import scheme_of, shown
+from lakehouse_lib.store.uris import location_text, scheme_of
 
 __all__ = ["LocalStore", "ObjectMeta", "ObjectStore", "PathLimits", "SparkAccess", "open_store"]
 
@@ -45,7 +45,8 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
         )
     if storage_options is not None and not isinstance(storage_options, Mapping):
         raise InvalidArgumentError(  # their values may be secret
-            f"storage_options is of type {type(storage_options).__name__}; expected a dictionary ({shown(text)})",
+            f"storage_options is of type {type(storage_options).__name__}; expected a dictionary "
+            f"({location_text(text)})",
             hint="Give a dictionary of names to text, or leave it out",
             code="DELTA_INVALID_STORAGE_OPTION",
         )
@@ -53,7 +54,7 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
     if kind is None:
         schemes = ", ".join(f"{store_kind.schemes[0]}:" for store_kind in kinds())
         raise InvalidArgumentError(
-            f"the scheme {scheme_of(text)}: of the location {shown(text)} has no store",
+            f"the scheme {scheme_of(text)}: of the location {location_text(text)} has no store",
             hint=f"Give a path, or a location of one of {schemes}",
             code="DELTA_UNSUPPORTED_STORE",
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store.local import LocalStore
 from lakehouse_lib.store.schemes import StoreKind
-from lakehouse_lib.store.uris import is_utf8, parse, scheme_of, shown
+from lakehouse_lib.store.uris import is_utf8, location_text, parse, scheme_of
 
 _ROOTS = "allowed_roots"
 
@@ -40,11 +40,15 @@ def _path(uri: str) -> str:
     _, host, path = parse(uri)
     if host not in ("", "localhost"):
         raise InvalidArgumentError(
-            f"the location {shown(uri)} has a host", hint="Write file:///path", code="DELTA_INVALID_TABLE_LOCATION"
+            f"the location {location_text(uri)} has a host",
+            hint="Write file:///path",
+            code="DELTA_INVALID_TABLE_LOCATION",
         )
     if not path:
         raise InvalidArgumentError(
-            f"the location {shown(uri)} has no path", hint="Write file:///path", code="DELTA_INVALID_TABLE_LOCATION"
+            f"the location {location_text(uri)} has no path",
+            hint="Write file:///path",
+            code="DELTA_INVALID_TABLE_LOCATION",
         )
     return path
 

@@ -35,7 +35,7 @@ def scheme_prefix(location: str) -> str:
     return f"{scheme}:/" if separator and not location.startswith("/") else ""
 
 
-def shown(text: str) -> str:
+def location_text(text: str) -> str:
     """A location or an endpoint for a message: quoted, or only its scheme if the text may contain a secret.
 
     The whole location is checked, because a secret key may have slashes in it, and a query may be a signature.
@@ -99,7 +99,7 @@ def parse(location: str, table: str | None = None) -> Uri:
 def split_or_none(text: str) -> SplitResult | None:
     """The result of ``urlsplit``; None if the text is not a URI.
 
-    The error of ``urlsplit`` is not raised, because its message may quote a secret that ``shown`` leaves out.
+    The error of ``urlsplit`` is not raised, because its message may quote a secret that ``location_text`` leaves out.
     """
     try:
         return urlsplit(text)
@@ -128,5 +128,5 @@ def _unquoted(path: str) -> str | None:
 
 def _location_error(location: str, why: str, hint: str, table: str | None) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"the location {shown(location)} {why}", table=table, hint=hint, code="DELTA_INVALID_TABLE_LOCATION"
+        f"the location {location_text(location)} {why}", table=table, hint=hint, code="DELTA_INVALID_TABLE_LOCATION"
     )

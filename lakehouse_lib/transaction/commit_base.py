@@ -112,9 +112,13 @@ class Predecessor:
             return commit
         adds, domain = row_tracking.assign(commit.adds, self.highest_id, table=table, version=commit.version)
         removes = (
-            row_tracking.renewed(commit.removes, self.files_with_ids) if len(self.files_with_ids) else commit.removes
+            row_tracking.with_current_row_ids(commit.removes, self.files_with_ids)
+            if len(self.files_with_ids)
+            else commit.removes
         )
-        info = row_tracking.say_preserved(commit.info) if row_tracking.are_stable(protocol, metadata) else commit.info
+        info = (
+            row_tracking.with_preserved_tag(commit.info) if row_tracking.are_stable(protocol, metadata) else commit.info
+        )
         domains = commit.domains if domain is None else (*commit.domains, domain)
         return replace(commit, adds=adds, removes=removes, domains=domains, info=info)
 

@@ -317,7 +317,7 @@ class OptimisticTransaction:
         features.check_write(protocol, metadata, schema, table=self._store.root, version=version)
         row_tracking.check_table(protocol, metadata, schema, table=self._store.root, version=version)
         if not self._keeps_row_ids and not all(_any_change(table) for table in self._removes):
-            row_tracking.check_kept(protocol, metadata, table=self._store.root, version=version)
+            row_tracking.check_row_ids_preserved(protocol, metadata, table=self._store.root, version=version)
         domain_metadata.check_domains(self._domains, protocol, table=self._store.root, version=version)
         if self._adds or self._metadata or self._protocol or self._domains:
             domains = {**(self._snapshot.domains if self._snapshot else {}), **self._domains}

@@ -19,7 +19,7 @@ from lakehouse_lib.catalogue import COMPACT, VACUUM, Z_ORDER
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.operations.optimize.compact import compact
 from lakehouse_lib.operations.upkeep.unneeded_files import deletion
-from lakehouse_lib.progress import Counter, Progress, logged
+from lakehouse_lib.progress import Counter, Progress, log_observer
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_the_log_has_a_line_every_thirty_seconds(
     now = 0.0
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: now)
     caplog.set_level(logging.INFO, progress_module.__name__)
-    counter = Counter("tasks", logged("compact of t"), np.full(100, 3 << 20))
+    counter = Counter("tasks", log_observer("compact of t"), np.full(100, 3 << 20))
     for number in range(100):
         now += 2
         counter.end(number)

@@ -66,7 +66,7 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
         count: int = self.metadata.row_group(group).num_rows
         if self.deleted is None or self.live_rows_of(group) == count:
             return None
-        return deletion_vector.kept_rows(self.deleted, self.starts[group], count)
+        return deletion_vector.live_row_mask(self.deleted, self.starts[group], count)
 
     @cached_property
     def columns(self) -> list[pa.Field]:

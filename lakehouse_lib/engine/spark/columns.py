@@ -14,7 +14,7 @@ from typing import Any
 
 from lakehouse_lib.errors import UnsupportedFeatureError
 from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType, all_types
-from lakehouse_lib.schema.nesting import parts, replaced
+from lakehouse_lib.schema.nesting import parts, with_replaced_types
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.schema.type_widening import changes_of
 
@@ -69,7 +69,7 @@ def as_column(field: Field, name: str) -> Any:
     return F.col(quoted(name)).alias(field.name, metadata=_visible_metadata(field.metadata))
 
 
-def as_seen(field: Field, names: Names) -> Any:
+def as_user_column(field: Field, names: Names) -> Any:
     """The Spark column for ``field`` from a scan of ``in_files``, with the name and metadata that users see."""
     from pyspark.sql import functions as F
 
@@ -141,7 +141,7 @@ def _member(field: Field, names: Names) -> Field:
 
 def _in_files(kind: DataType, names: Names, digits: int) -> DataType:
     """The type that a scan requests; its decimals have ``digits`` digits before the point, up to 38 in total."""
-    return replaced(kind, partial(_member, names=names), partial(_with_digits, digits=digits), nullable=True)
+    return with_replaced_types(kind, partial(_member, names=names), partial(_with_digits, digits=digits), nullable=True)
 
 
 def _with_digits(kind: DataType, digits: int) -> DataType:
@@ -160,7 +160,7 @@ def _integer_digits(field: Field) -> int:
 
 
 def _nullable(kind: DataType) -> DataType:
-    return replaced(kind, _visible_field, nullable=True)
+    return with_replaced_types(kind, _visible_field, nullable=True)
 
 
 def _visible_field(field: Field) -> Field:

@@ -11,7 +11,7 @@ from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidPredic
 from lakehouse_lib.expressions.ir import Column, IsNull, Literal, Node, Not, conjunction, disjunction
 from lakehouse_lib.expressions.parsing.comparison import among, compare
 from lakehouse_lib.expressions.parsing.names.column_names import resolve
-from lakehouse_lib.expressions.predicate import Predicate, shown
+from lakehouse_lib.expressions.predicate import Predicate, sql_excerpt
 from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.expressions.value import Value
 from lakehouse_lib.schema import Field, PrimitiveType, Schema
@@ -51,12 +51,15 @@ def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | No
     except InvalidPredicateError as error:
         if label is not None:
             raise InvalidPredicateError(
-                f"the predicate {shown(label)} does not parse or does not fit the columns of the table",
+                f"the predicate {sql_excerpt(label)} does not parse or does not fit the columns of the table",
                 table=table,
                 hint="Its text is not shown, because its values are personal; compare its columns with the schema",
             ) from None
         raise InvalidPredicateError(
-            f"the predicate {shown(sql)} is not valid: {error.message}", table=table, hint=error.hint, code=error.code
+            f"the predicate {sql_excerpt(sql)} is not valid: {error.message}",
+            table=table,
+            hint=error.hint,
+            code=error.code,
         ) from error.__cause__
 
 
@@ -123,7 +126,7 @@ def value_of(constant: Any, column: Field, *, table: str | None = None) -> Value
 def _invalid_value(value: object, column: Field, error: InvalidPredicateError, table: str | None) -> DeltaError:
     is_default = error.code == InvalidPredicateError.code
     return InvalidPredicateError(
-        f"the value {shown(value)} of column {column.name!r} is not valid: {error.message}",
+        f"the value {sql_excerpt(value)} of column {column.name!r} is not valid: {error.message}",
         table=table,
         hint=error.hint,
         code="DELTA_INVALID_ASSIGNMENT" if is_default else error.code,
@@ -188,7 +191,7 @@ def from_filters(
         root = disjunction([conjunction(group) for group in conditions])
     except InvalidPredicateError as error:
         raise InvalidPredicateError(
-            f"the filters {shown(filters)} are not valid: {error.message}",
+            f"the filters {sql_excerpt(filters)} are not valid: {error.message}",
             table=table,
             hint=error.hint,
             code=error.code,
@@ -206,7 +209,7 @@ def _condition(condition: Filter, schema: Schema, partition_columns: Sequence[st
     if word in ("in", "not in"):
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
             raise InvalidPredicateError(
-                f"{shown(value)} is not a list of values for {word}", hint='Write ("column", "in", [1, 2])'
+                f"{sql_excerpt(value)} is not a list of values for {word}", hint='Write ("column", "in", [1, 2])'
             )
         membership = among(column, [_literal(_as_in_log(item, column) if in_log else item) for item in value])
         return membership if word == "in" else Not(membership)
@@ -269,6 +272,6 @@ def _literal(value: Any) -> Literal:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return Literal(value.toordinal() - _EPOCH_DAY, PrimitiveType("date"))
     raise InvalidPredicateError(
-        f"{shown(value)} of type {type(value).__name__} is not a value of a column",
+        f"{sql_excerpt(value)} of type {type(value).__name__} is not a value of a column",
         hint="Give a number, text, bytes, a boolean, a date, a datetime or None",
     )

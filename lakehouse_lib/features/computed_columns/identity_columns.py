@@ -153,7 +153,7 @@ def with_marks(metadata: Metadata, layout: TableLayout, names: Iterable[str], fi
     return metadata.with_schema(_with_marks(schema, marks).to_json())
 
 
-def synchronized(field: Field, number: int) -> Field:
+def synchronize(field: Field, number: int) -> Field:
     """The identity column with its high water mark at or after a number that a row has (SYNC IDENTITY of delta-spark).
 
     The mark becomes the first number of the sequence that is not before ``number``. It stays if it is later, or if

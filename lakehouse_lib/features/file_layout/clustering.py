@@ -265,7 +265,7 @@ def null_counts(paths: Sequence[ColumnPath]) -> WrittenStatistics:
     return WrittenStatistics(_longs(members), StructType([]))
 
 
-def in_words(paths: Iterable[ColumnPath]) -> str:
+def columns_text(paths: Iterable[ColumnPath]) -> str:
     """The columns as delta-spark writes them, such as ``a,b.c``."""
     return ",".join(".".join(path) for path in paths)
 

@@ -14,7 +14,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from lakehouse_lib.store.uris import shown
+from lakehouse_lib.store.uris import location_text
 
 #: The place of a value: keys and positions from the top.
 Place = tuple[str | int, ...]
@@ -281,4 +281,4 @@ def _scalar(event: Any) -> Any:
 
 
 def _twice(key: str) -> str:
-    return f"the key {shown(key)} occurs twice in one object; remove one of the two"
+    return f"the key {location_text(key)} occurs twice in one object; remove one of the two"

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from lakehouse_lib.fleet.registry.tables import Settings
 
 
-def inherited(body: Any) -> Any:
+def with_inherited_settings(body: Any) -> Any:
     """The body of a registry, in which each table has the settings that it inherits.
 
     Settings that are not valid are not inherited, so that a mistake is reported once.

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from lakehouse_lib.errors import DeltaError, RegistryError, RegistryUnreadableError
 from lakehouse_lib.fleet.registry import document, rules
 from lakehouse_lib.fleet.registry.registry import Registry
-from lakehouse_lib.store.uris import shown
+from lakehouse_lib.store.uris import location_text
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _place(loc: tuple[int | str, ...]) -> document.Place:
 def _key(place: document.Place) -> str:
     """The text of a place. A step that may hold a secret, such as a location in the place of a name, is not shown."""
     steps = [str(step) for step in place]
-    return ".".join(step if shown(step) == repr(step) else "…" for step in steps)
+    return ".".join(step if location_text(step) == repr(step) else "…" for step in steps)
 
 
 def _problem(problem: Any, place: document.Place, marks: Mapping[document.Place, document.Mark]) -> Problem:
@@ -214,4 +214,4 @@ def _explain(problem: Any) -> str:
     value = problem["input"]
     if problem["type"] in ("no_path", rules.ERROR_TYPE) or not isinstance(value, str | int | float):
         return reason
-    return f"{reason} (got {shown(value) if isinstance(value, str) else value})"
+    return f"{reason} (got {location_text(value) if isinstance(value, str) else value})"

@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from lakehouse_lib.errors import RegistryError
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.registry.fields import LocalPath, Location, Name, Strict
-from lakehouse_lib.fleet.registry.inheritance import inherited
+from lakehouse_lib.fleet.registry.inheritance import with_inherited_settings
 from lakehouse_lib.fleet.registry.rules import check_rules
 from lakehouse_lib.fleet.registry.subjects import ApprovalPolicy, Subject, SubjectRows, Through
 from lakehouse_lib.fleet.registry.tables import Settings, Table
@@ -54,7 +54,7 @@ class Registry(Strict):
     @model_validator(mode="before")
     @classmethod
     def _inherit(cls, body: Any) -> Any:
-        return inherited(body)
+        return with_inherited_settings(body)
 
     @model_validator(mode="after")
     def _check_rules(self) -> Registry:

@@ -74,18 +74,18 @@ def plain_values(column: Any) -> Any:
     return column if column.type.equals(kind) else column.cast(kind)
 
 
-def type_mismatches(schema: pa.Schema, got: pa.Schema, *, may_lack: bool = False) -> list[str]:
+def type_mismatches(schema: pa.Schema, actual: pa.Schema, *, may_lack: bool = False) -> list[str]:
     """A text for each column of a file that does not fit the schema by its name or its type.
 
     Args:
         may_lack: whether the file may lack nullable columns.
     """
-    needed = [field for field in schema if field.name in got.names or not (may_lack and field.nullable)]
-    wrong = column_mismatches(pa.schema(needed), got.names)
+    needed = [field for field in schema if field.name in actual.names or not (may_lack and field.nullable)]
+    wrong = column_mismatches(pa.schema(needed), actual.names)
     for field in schema:
-        index = got.get_field_index(field.name)
+        index = actual.get_field_index(field.name)
         if index >= 0:
-            wrong += _misfits(field.name, got.field(index).type, field.type)
+            wrong += _misfits(field.name, actual.field(index).type, field.type)
     return wrong
 
 
@@ -144,45 +144,45 @@ def _decoded(kind: pa.DataType) -> pa.DataType:
     return rebuilt(kind, lambda part: part.value_type if pa.types.is_dictionary(part) else part)
 
 
-def _misfits(path: str, got: pa.DataType, expected: pa.DataType) -> list[str]:
+def _misfits(path: str, actual: pa.DataType, expected: pa.DataType) -> list[str]:
     """A text for each mismatch of a column's type, or of its nested members by dotted path.
 
     A cast would raise no error: it drops members that are not in the schema, and casts 5 to true.
     """
     types = pa.types
-    if types.is_struct(got) and types.is_struct(expected):
-        names = [member.name for member in got]
+    if types.is_struct(actual) and types.is_struct(expected):
+        names = [member.name for member in actual]
         needed = [member for member in expected if member.name in names or not member.nullable]  # others are NULL
         wrong = [f"{path}.{text}" for text in column_mismatches(pa.schema(needed), names)]
         for member in needed:
             if names.count(member.name) == 1:
-                wrong += _misfits(f"{path}.{member.name}", got.field(member.name).type, member.type)
+                wrong += _misfits(f"{path}.{member.name}", actual.field(member.name).type, member.type)
         return wrong
-    if types.is_map(got) and types.is_map(expected):
+    if types.is_map(actual) and types.is_map(expected):
         return [
-            *_misfits(f"{path}.key", got.key_type, expected.key_type),
-            *_misfits(f"{path}.value", got.item_type, expected.item_type),
+            *_misfits(f"{path}.key", actual.key_type, expected.key_type),
+            *_misfits(f"{path}.value", actual.item_type, expected.item_type),
         ]
-    if is_list(got) and is_list(expected):
-        return _misfits(f"{path}.element", got.value_type, expected.value_type)
-    return [] if _fits(got, expected) else [f"{path} is {type_name(got)}, expected {type_name(expected)}"]
+    if is_list(actual) and is_list(expected):
+        return _misfits(f"{path}.element", actual.value_type, expected.value_type)
+    return [] if _fits(actual, expected) else [f"{path} is {type_name(actual)}, expected {type_name(expected)}"]
 
 
-def _fits(got: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether every value of the type ``got`` is valid for ``expected``. A time in a finer unit may reject its row."""
-    if pa.types.is_dictionary(got):
-        got = got.value_type
-    if got.equals(expected) or type_name(got) == type_name(expected) or pa.types.is_null(got):
+def _fits(actual: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether all values of the type ``actual`` are valid for ``expected``. A finer time unit may reject its row."""
+    if pa.types.is_dictionary(actual):
+        actual = actual.value_type
+    if actual.equals(expected) or type_name(actual) == type_name(expected) or pa.types.is_null(actual):
         return True
-    if pa.types.is_integer(got) and pa.types.is_integer(expected):
-        if pa.types.is_unsigned_integer(got):
-            return bool(got.bit_width < expected.bit_width)
-        return bool(got.bit_width <= expected.bit_width)
-    if pa.types.is_floating(got) and pa.types.is_floating(expected):
-        return bool(got.bit_width <= expected.bit_width)
-    if pa.types.is_decimal(got) and pa.types.is_decimal(expected):
+    if pa.types.is_integer(actual) and pa.types.is_integer(expected):
+        if pa.types.is_unsigned_integer(actual):
+            return bool(actual.bit_width < expected.bit_width)
+        return bool(actual.bit_width <= expected.bit_width)
+    if pa.types.is_floating(actual) and pa.types.is_floating(expected):
+        return bool(actual.bit_width <= expected.bit_width)
+    if pa.types.is_decimal(actual) and pa.types.is_decimal(expected):
         whole = expected.precision - expected.scale
-        return bool(got.scale <= expected.scale and got.precision - got.scale <= whole)
+        return bool(actual.scale <= expected.scale and actual.precision - actual.scale <= whole)
     return False
 
 

@@ -16,7 +16,7 @@ from lakehouse_lib.log.replay.transaction_retention import unexpired_transaction
 _PIECES_AHEAD = 4
 
 
-def few_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.Array]]:
+def non_file_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str, pa.Array]]:
     """The protocol, metadata, transactions and domains of the version as structs of ``schema``, by action name.
 
     Expired transactions are left out.

@@ -18,11 +18,11 @@ from lakehouse_lib.log.checkpoint.columns import (
     file_actions,
     write_parquet,
 )
-from lakehouse_lib.log.checkpoint.contents import cut, few_actions
+from lakehouse_lib.log.checkpoint.contents import cut, non_file_actions
 from lakehouse_lib.log.checkpoint.write_v2 import write_v2
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.log.replay.replay import TableState
-from lakehouse_lib.log.retention.tombstones import unexpired
+from lakehouse_lib.log.retention.tombstones import drop_expired
 from lakehouse_lib.store import ObjectStore
 
 _ROW_GROUP = 100_000
@@ -56,10 +56,10 @@ def _write_classic(store: ObjectStore, version: int, state: TableState, since: i
     counts = {"add": 0, "remove": 0}
 
     def tables() -> Iterator[pa.Table]:
-        other_actions = [actions_table(CLASSIC, name, actions) for name, actions in few_actions(state, CLASSIC)]
+        other_actions = [actions_table(CLASSIC, name, actions) for name, actions in non_file_actions(state, CLASSIC)]
         counts["few"] = sum(map(len, other_actions))
         yield pa.concat_tables(other_actions)
-        removes = (unexpired(piece, since) for piece in state.tombstones.stream(REMOVE.names))
+        removes = (drop_expired(piece, since) for piece in state.tombstones.stream(REMOVE.names))
         adds = state.files.stream(ADD.names)
         for name, pieces, kind in (("remove", removes, REMOVE), ("add", adds, ADD)):
             for piece in cut(pieces, _ROW_GROUP):

@@ -31,7 +31,7 @@ from lakehouse_lib.log.checkpoint.columns import (
     file_actions,
     write_parquet,
 )
-from lakehouse_lib.log.checkpoint.contents import cut, few_actions
+from lakehouse_lib.log.checkpoint.contents import cut, non_file_actions
 from lakehouse_lib.log.checkpoint.parallel import in_order
 from lakehouse_lib.log.checkpoint.part import JsonPart, ParquetPart, unreadable
 from lakehouse_lib.log.checkpoint.sidecar_reuse import SidecarPlan, plan_sidecars
@@ -39,7 +39,7 @@ from lakehouse_lib.log.checkpoint.sidecars import FULL, Sidecar, put_object, put
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint
 from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.log.replay.table_state import load_state
-from lakehouse_lib.log.retention.tombstones import is_expired, unexpired
+from lakehouse_lib.log.retention.tombstones import drop_expired, is_expired
 from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 from lakehouse_lib.store.concurrent import at_once
@@ -162,7 +162,7 @@ def _write(
     """Write new sidecars, and then the top object, which refers to the new and the reused sidecars."""
     sources = [*base.tops, *(base.parts[sidecar.meta.path] for sidecar in plan.rewritten)] if plan.unchanged else None
     adds = state.files.stream(ADD.names, sources)
-    removes = (unexpired(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))
+    removes = (drop_expired(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))
     new = [
         *in_order(lambda piece: put_sidecar(store, "remove", file_actions(piece, REMOVE)), cut(removes, FULL)),
         *in_order(lambda piece: put_sidecar(store, "add", file_actions(piece, ADD)), cut(adds, FULL)),
@@ -170,7 +170,7 @@ def _write(
     sidecars = [*plan.unchanged, *new]
     other_actions = [
         ("checkpointMetadata", column([{"version": version}], CHECKPOINT_METADATA)),
-        *few_actions(state, TOP),
+        *non_file_actions(state, TOP),
         ("sidecar", column([sidecar_action(sidecar.meta) for sidecar in sidecars], SIDECAR)),
     ]
     sink = io.BytesIO()

@@ -66,7 +66,7 @@ def read_compaction(store: ObjectStore, compaction: Compaction) -> CommitActions
     )
 
 
-def reconciled(store: ObjectStore, commits: Sequence[CommitActions]) -> CommitActions:
+def reconcile(store: ObjectStore, commits: Sequence[CommitActions]) -> CommitActions:
     """The actions of a compaction of these commits (ascending): the newest of each file, application and domain.
 
     Removes of expired files and of removed domains stay, because versions before the commits may have them.

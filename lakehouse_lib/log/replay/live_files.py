@@ -37,7 +37,7 @@ _MOST_CHUNKS = 64
 _ROWS_A_CHUNK = 1_000  # with chunks of more rows, the cost per chunk does not matter
 
 
-class PathTwiceError(UnreadableCheckpointError):
+class DuplicatePathError(UnreadableCheckpointError):
     """A path is live twice in the sources that were read; other sources of the version may be valid.
 
     Attributes:
@@ -65,14 +65,14 @@ class FileSet:
         base: CheckpointRows | None,
         added: pa.Table,
         changed: Sequence[pa.Array] = (),
-        gone_positions: NDArray[np.int64] | None = None,
+        changed_positions: NDArray[np.int64] | None = None,
     ) -> None:
         self.schema = schema
         self.base = base
         self.added = added
         self._store = store
         self._changed = changed
-        self._gone_positions = np.zeros(0, np.int64) if gone_positions is None else gone_positions
+        self._changed_positions = np.zeros(0, np.int64) if changed_positions is None else changed_positions
         self._is_checked = False
 
     @property
@@ -80,7 +80,7 @@ class FileSet:
         return self._base_rows - len(self.gone) + len(self.added)
 
     @property
-    def most_rows(self) -> int:
+    def max_row_count(self) -> int:
         """An upper bound of ``num_rows``, from footers. Rows of the base that later commits changed are included."""
         return self._base_rows + len(self.added)
 
@@ -109,12 +109,14 @@ class FileSet:
         return rows
 
     def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """``columns`` in pieces; the next pieces are read ahead. ``PathTwiceError`` is raised before the last piece."""
+        """``columns`` in pieces; next pieces are read ahead. ``DuplicatePathError`` is raised before the last piece."""
         if self.base is not None:
             is_looked_up = "gone" in self.__dict__
             keys = pa.nulls(0, pa.string()) if is_looked_up else self._changed_keys
-            positions_by_block = [self._gone_positions]
-            for piece, positions in self.base.pieces(names, keys, self.gone if is_looked_up else self._gone_positions):
+            positions_by_block = [self._changed_positions]
+            for piece, positions in self.base.pieces(
+                names, keys, self.gone if is_looked_up else self._changed_positions
+            ):
                 positions_by_block.append(positions)
                 yield piece
             self.__dict__["gone"] = distinct(np.concatenate(positions_by_block))
@@ -132,7 +134,7 @@ class FileSet:
         if self.base is not None:
             is_looked_up = "gone" in self.__dict__
             keys = pa.nulls(0, pa.string()) if is_looked_up else self._changed_keys
-            yield from self.base.stream(names, keys, self.gone if is_looked_up else self._gone_positions, parts)
+            yield from self.base.stream(names, keys, self.gone if is_looked_up else self._changed_positions, parts)
         yield self.added.select(list(names))
 
     def changed_parts(self) -> list[Part]:
@@ -141,7 +143,7 @@ class FileSet:
             return []
         if "gone" in self.__dict__:
             return self.base.parts_with(pa.nulls(0, pa.string()), self.gone)
-        return self.base.parts_with(self._changed_keys, self._gone_positions)
+        return self.base.parts_with(self._changed_keys, self._changed_positions)
 
     def statistics(self, selection: WrittenStatistics) -> pa.Table:
         """The statistics of all rows; they are not cached."""
@@ -195,11 +197,11 @@ class FileSet:
         """
         if self._is_checked or self.base is None or self.schema != FILE_SCHEMA:
             return
-        for path in self.paths_twice()[:1]:
-            raise _path_twice(self._store, self.base.version, path)
+        for path in self.duplicate_paths()[:1]:
+            raise _duplicate_path(self._store, self.base.version, path)
         self._is_checked = True
 
-    def paths_twice(self) -> list[str]:
+    def duplicate_paths(self) -> list[str]:
         """The paths, as in the log, that are live twice.
 
         A path is live twice in the checkpoint, or once in the checkpoint and once in the commits after it.
@@ -239,7 +241,7 @@ class FileSet:
             self.base,
             added,
             (keys,) if is_looked_up else (*self._changed, keys),
-            self.gone if is_looked_up else self._gone_positions,
+            self.gone if is_looked_up else self._changed_positions,
         )
 
     @cached_property
@@ -247,8 +249,8 @@ class FileSet:
         """Positions in the base, ascending, of rows that later commits changed."""
         keys = self._changed_keys
         if self.base is None or not len(keys):
-            return self._gone_positions
-        return distinct(np.concatenate([self._gone_positions, self.base.find(keys)]))
+            return self._changed_positions
+        return distinct(np.concatenate([self._changed_positions, self.base.find(keys)]))
 
     def _unchanged(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The given positions in the base, without those whose rows a later commit changed."""
@@ -257,13 +259,13 @@ class FileSet:
             return positions
         if "gone" in self.__dict__:
             return np.setdiff1d(positions, self.gone, assume_unique=True)
-        remaining = np.setdiff1d(positions, self._gone_positions, assume_unique=True)
+        remaining = np.setdiff1d(positions, self._changed_positions, assume_unique=True)
         keys = file_keys(self.base.take(remaining, KEY_COLUMNS), self._store)
         return remaining[~flags_of(pc.is_in(keys, value_set=self._changed_keys))]
 
     def _check(self, paths: pa.ChunkedArray, version: int) -> None:
         for path in _find_repeats(paths, self._store)[:1]:
-            raise _path_twice(self._store, version, path)
+            raise _duplicate_path(self._store, version, path)
 
     @property
     def _changed_keys(self) -> pa.Array:
@@ -278,8 +280,8 @@ def _has_vectors(files: pa.Table) -> bool:
     return bool(files["deletionVector"].null_count < len(files))
 
 
-def _path_twice(store: ObjectStore, version: int, path: str) -> PathTwiceError:
-    error = PathTwiceError(
+def _duplicate_path(store: ObjectStore, version: int, path: str) -> DuplicatePathError:
+    error = DuplicatePathError(
         f"the file {excerpt(path)} is live twice, so its rows would be read twice",
         table=store.root,
         version=version,

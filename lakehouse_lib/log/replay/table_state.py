@@ -13,7 +13,7 @@ from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoint.read import read_checkpoint
 from lakehouse_lib.log.commits.commit_file import CommitActions, commit_nbytes, read_listed
 from lakehouse_lib.log.commits.log_compaction import may_lack_removes, read_compaction, unusable
-from lakehouse_lib.log.replay.live_files import PathTwiceError
+from lakehouse_lib.log.replay.live_files import DuplicatePathError
 from lakehouse_lib.log.replay.replay import TableState, replay, state_of
 from lakehouse_lib.log.segment import LISTING_WAITS, Checkpoint, Commit, Compaction, LogSegment, load_segment
 from lakehouse_lib.store import ObjectMeta, ObjectStore
@@ -90,12 +90,12 @@ def give_up(
         objects: the skipped objects of checkpoints and compactions. If one of them no longer exists, it was cleaned up,
             and is not corrupt.
     """
-    if unreadable is None or (isinstance(error, VersionNotFoundError) and is_any_gone(store, objects)):
+    if unreadable is None or (isinstance(error, VersionNotFoundError) and is_any_missing(store, objects)):
         raise error from unreadable
     raise unreadable from None
 
 
-def is_any_gone(store: ObjectStore, objects: Iterable[ObjectMeta]) -> bool:
+def is_any_missing(store: ObjectStore, objects: Iterable[ObjectMeta]) -> bool:
     """Whether at least one of these objects no longer exists."""
     return any(store.head(meta.path) is None for meta in objects)
 
@@ -158,7 +158,7 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
     actions = at_once(store, partial(_delta, store), segment.deltas)
     try:
         state = replay(base, actions, store)
-    except PathTwiceError as error:
+    except DuplicatePathError as error:
         if not compactions:
             raise
         raise _UnreadableError(tuple(used_objects), error) from error

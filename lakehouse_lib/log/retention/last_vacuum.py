@@ -15,7 +15,7 @@ _PATH = f"{file_names.LOG}/_last_vacuum_info"
 _VERSION = "latestCommitVersionOutsideOfRetentionWindow"
 
 
-def last_vacuumed(store: ObjectStore) -> int | None:
+def read_last_vacuumed(store: ObjectStore) -> int | None:
     """The last version whose removed files a vacuum has deleted; None: unknown."""
     try:
         body = json.loads(store.read(_PATH))

@@ -66,6 +66,6 @@ def are_expired(tombstones: pa.Table, cutoff: int) -> pa.ChunkedArray:
     return pc.less_equal(times, literal(cutoff, pa.int64()))
 
 
-def unexpired(tombstones: pa.Table, cutoff: int) -> pa.Table:
+def drop_expired(tombstones: pa.Table, cutoff: int) -> pa.Table:
     """The tombstones that have not expired."""
     return tombstones.filter(pc.invert(are_expired(tombstones, cutoff)))

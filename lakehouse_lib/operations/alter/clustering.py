@@ -67,7 +67,10 @@ def cluster_by(
     return commit_change(
         snapshot,
         "CLUSTER BY",
-        {"oldClusteringColumns": clustering.in_words(before), "newClusteringColumns": clustering.in_words(after)},
+        {
+            "oldClusteringColumns": clustering.columns_text(before),
+            "newClusteringColumns": clustering.columns_text(after),
+        },
         protocol=None if is_clustered else with_features(snapshot.protocol, [clustering.FEATURE.name]),
         domains=(domain,),
         commit_properties=commit_properties,

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.features.computed_columns.identity_columns import is_identity, step_of, synchronized
+from lakehouse_lib.features.computed_columns.identity_columns import is_identity, step_of, synchronize
 from lakehouse_lib.operations.alter.column_place import place_of
 from lakehouse_lib.operations.alter.columns import change_column
 from lakehouse_lib.operations.optimize.statistics import statistics_of
@@ -45,7 +45,7 @@ def sync_identity(
         )
     snapshot.check_writable()
     number = _last_number(snapshot, place.field, engine)
-    changed = place.field if number is None else synchronized(place.field, number)
+    changed = place.field if number is None else synchronize(place.field, number)
     if changed == place.field:
         return OperationResult(snapshot.store.root, snapshot.version, None)
     return change_column(snapshot, place, changed, commit_properties, reads=(None,))

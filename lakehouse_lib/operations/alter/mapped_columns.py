@@ -9,7 +9,7 @@ from itertools import permutations
 from lakehouse_lib.engine.parquet.stored_schema import column_names
 from lakehouse_lib.errors import DuplicateColumnError, InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.features import has_change_data_feed
-from lakehouse_lib.features.file_layout.clustering import in_words
+from lakehouse_lib.features.file_layout.clustering import columns_text
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.alter.column_place import dotted, place_of
 from lakehouse_lib.operations.alter.column_users import check_unused
@@ -92,7 +92,7 @@ def plan_drop(snapshot: Snapshot, columns: Sequence[str]) -> Metadata:
         if any(path[: len(place.path)] == place.path for path in snapshot.clustering_columns):
             raise InvalidArgumentError(
                 f"the column {place.name!r} cannot be dropped: the table is clustered by "
-                f"{in_words(snapshot.clustering_columns)}",
+                f"{columns_text(snapshot.clustering_columns)}",
                 table=table,
                 version=snapshot.version,
                 hint="Change the clustering columns first with alter.cluster_by",

@@ -252,7 +252,7 @@ def _with_mapping_mode(snapshot: Snapshot, after: Metadata) -> Metadata:
     if mode in (before_mode, "none"):
         return after
     if (before_mode, mode) == ("none", "name"):
-        return column_mapping.with_names_kept(after)
+        return column_mapping.with_current_names(after)
     raise UnsupportedFeatureError(
         f"{COLUMN_MAPPING_MODE.key} cannot change from {before_mode} to {mode} (columnMapping); expected a change from "
         "none to name, or to none",

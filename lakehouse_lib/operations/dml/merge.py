@@ -18,7 +18,7 @@ from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, Invali
 from lakehouse_lib.expressions import Predicate, Value, conjoin, from_filters
 from lakehouse_lib.expressions.ir import And, Column, Comparison, Node, Opaque, conjunction, walk
 from lakehouse_lib.expressions.namespace import SOURCE, TARGET
-from lakehouse_lib.expressions.predicate import shown
+from lakehouse_lib.expressions.predicate import sql_excerpt
 from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.features import check_removal
 from lakehouse_lib.features.computed_columns.identity_columns import check_assigned, with_marks
@@ -229,7 +229,7 @@ def _refuse_opaque(condition: Predicate, clauses: tuple[MergeClause, ...], table
         for part in walk(root):
             if isinstance(part, Opaque):
                 raise InvalidPredicateError(
-                    f"a merge cannot evaluate {shown(part.sql)} of {shown(text)}",
+                    f"a merge cannot evaluate {sql_excerpt(part.sql)} of {sql_excerpt(text)}",
                     table=table,
                     hint="Use it only on columns of the source and on the Spark engine, compute it as a column of the "
                     "source, or rewrite it with the SQL that docs/updating.md lists",

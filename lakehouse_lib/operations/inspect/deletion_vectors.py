@@ -47,6 +47,8 @@ def _batches(snapshot: Snapshot, files: pa.Table) -> Iterator[pa.RecordBatch]:
         deleted = deletion_vector.load(store, descriptor)
         rows = read_footer(store, path).num_rows if rows is None else rows
         deletion_vector.check_rows(deleted, path, rows, table=store.root)
-        mask = pa.ListArray.from_arrays([0, rows], deletion_vector.kept_rows(deleted, 0, rows), SCHEMA.field(1).type)
+        mask = pa.ListArray.from_arrays(
+            [0, rows], deletion_vector.live_row_mask(deleted, 0, rows), SCHEMA.field(1).type
+        )
         uri = f"file://{quote(location, safe=_UNQUOTED)}" if location.startswith("/") else location
         yield pa.record_batch([pa.array([uri], pa.large_string()), mask], schema=SCHEMA)

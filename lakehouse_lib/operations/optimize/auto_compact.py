@@ -23,7 +23,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.optimize.compact import CompactPlan, compaction_bins, rewrite_bins, small_files
-from lakehouse_lib.operations.optimize.rewrite import planned_again
+from lakehouse_lib.operations.optimize.rewrite import run_with_replanning
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.table_properties import AUTO_COMPACT, TARGET_FILE_SIZE
 from lakehouse_lib.snapshot import Snapshot
@@ -90,7 +90,7 @@ def auto_compact(
 
     Raises:
         CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every bin in
-            each attempt (``rewrite.planned_again``).
+            each attempt (``rewrite.run_with_replanning``).
     """
     started = time.monotonic()
     snapshot.check_writable()
@@ -106,7 +106,7 @@ def auto_compact(
         plan = plan_auto_compact(snapshot, added, size)
         return rewrite_bins(snapshot, engine, plan, "OPTIMIZE", parameters, started, hooks)
 
-    return planned_again(snapshot, attempt)
+    return run_with_replanning(snapshot, attempt)
 
 
 def auto_target_size(configuration: Mapping[str, str], table: str) -> int:

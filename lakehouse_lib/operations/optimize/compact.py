@@ -24,9 +24,9 @@ from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_o
 from lakehouse_lib.operations.optimize.limit import check_max_bytes, parts_within
 from lakehouse_lib.operations.optimize.rewrite import (
     Rewrite,
-    planned_again,
     rewrite_metrics,
     rewrite_target,
+    run_with_replanning,
 )
 from lakehouse_lib.operations.optimize.z_order.tags import TAG_COLUMNS, copy_tags, target_sizes
 from lakehouse_lib.operations.partition_predicate import check_partition_predicate
@@ -218,7 +218,7 @@ def compact(
             on_progress=on_progress,
         )
 
-    return planned_again(snapshot, attempt)
+    return run_with_replanning(snapshot, attempt)
 
 
 def rewrite_bins(

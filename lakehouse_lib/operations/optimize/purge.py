@@ -12,7 +12,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.optimize.compact import CompactPlan, rewrite_bins
-from lakehouse_lib.operations.optimize.rewrite import planned_again
+from lakehouse_lib.operations.optimize.rewrite import run_with_replanning
 from lakehouse_lib.operations.partition_predicate import check_partition_predicate
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.snapshot import Snapshot
@@ -54,7 +54,7 @@ def purge(
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
         CommitFailedError: a concurrent change of schema or protocol, or other writers removed all of the files in each
-            attempt (``rewrite.planned_again``).
+            attempt (``rewrite.run_with_replanning``).
     """
     started = time.monotonic()
     snapshot.check_writable()
@@ -64,4 +64,4 @@ def purge(
         plan = plan_purge(snapshot, predicate)
         return rewrite_bins(snapshot, engine, plan, "REORG", parameters, started, commit_properties)
 
-    return planned_again(snapshot, attempt)
+    return run_with_replanning(snapshot, attempt)

@@ -97,7 +97,7 @@ def rewrite_target(
     return target
 
 
-def planned_again(snapshot: Snapshot, rewrite: Callable[[Snapshot], ChangeResult]) -> ChangeResult:
+def run_with_replanning(snapshot: Snapshot, rewrite: Callable[[Snapshot], ChangeResult]) -> ChangeResult:
     """Run a rewrite. If other writers removed a file of each group, run it again on the latest version.
 
     A small table has only one group, so a concurrent change of any row would otherwise fail the rewrite. For a minute,

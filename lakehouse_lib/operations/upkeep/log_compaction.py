@@ -6,7 +6,7 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.commits.commit_file import read_commit, serialize
-from lakehouse_lib.log.commits.log_compaction import reconciled
+from lakehouse_lib.log.commits.log_compaction import reconcile
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.snapshot import Snapshot
@@ -33,5 +33,5 @@ def compact_logs(snapshot: Snapshot, start: int, end: int) -> OperationResult:
     store = snapshot.store
     commits = at_once(store, lambda version: read_commit(store, version), range(start, end + 1))
     newest(snapshot).check_writable()  # the commits may be newer than the open version
-    store.put(file_names.compaction(start, end), serialize(reconciled(store, commits), store.root, is_compaction=True))
+    store.put(file_names.compaction(start, end), serialize(reconcile(store, commits), store.root, is_compaction=True))
     return OperationResult(store.root, snapshot.version, None)

@@ -24,8 +24,8 @@ from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.commits.log_compaction import difference
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
-from lakehouse_lib.log.replay.live_files import PathTwiceError
-from lakehouse_lib.log.replay.table_state import is_any_gone, load_state
+from lakehouse_lib.log.replay.live_files import DuplicatePathError
+from lakehouse_lib.log.replay.table_state import is_any_missing, load_state
 from lakehouse_lib.log.retention.cleanup import cutoff, plan_temporary, unreadable_because
 from lakehouse_lib.log.segment import Commit, sort_listing
 from lakehouse_lib.operations.listing import list_objects
@@ -75,25 +75,25 @@ def repair(
         LogCorruptedError: the latest version cannot be read; nothing is repaired.
         RetentionError: this machine's clock is ahead of the store's clock; nothing is repaired.
     """
-    paths_twice: list[str] = []
+    duplicate_paths: list[str] = []
     try:
         latest = newest(snapshot)
     except LogCorruptedError as error:
         if not dry_run:
             raise
         latest = snapshot
-        paths_twice += [error.path] if isinstance(error, PathTwiceError) else []
+        duplicate_paths += [error.path] if isinstance(error, DuplicatePathError) else []
     latest.check_writable()
     store = latest.store
     moment = clock.now() if now is None else int(now.timestamp() * 1000)
     listing = list(store.list_from(file_names.LOG))
     try:
         files = latest.file_columns(_COLUMNS)
-    except PathTwiceError:
+    except DuplicatePathError:
         if not dry_run:
             raise
         files = pa.Table.from_batches([], pa.schema([FILE_SCHEMA.field(name) for name in _COLUMNS]))
-        paths_twice += sorted(set(latest.ask(lambda state: state.files.paths_twice())))
+        duplicate_paths += sorted(set(latest.ask(lambda state: state.files.duplicate_paths())))
     objects = list_objects(store).objects
     # The listing does not show files behind a symbolic link, so each missing file is requested by its path.
     doubtful = [missing_files(files, objects["path"], store), files_of_other_sizes(files, objects, store)]
@@ -111,7 +111,7 @@ def repair(
         commits_missing=missing_commits(listing) and missing_commits(store.list_from(file_names.LOG)),
         commits_torn=_torn_commits(store, listing),
         compactions_wrong=_wrong_compactions(store, listing),
-        paths_live_twice=paths_twice,
+        paths_live_twice=duplicate_paths,
         checksums_wrong=_wrong_checksums(store, listing),
         last_checkpoint=_wrong_hint(store, listing, unreadable),
         checkpoints_unreadable=unreadable,
@@ -201,13 +201,13 @@ def _checkpoints(
         name = file_names.parse(meta.path)
         if name is None or name.kind in ("commit", "compacted") or meta.path in whole:
             continue
-        if meta.modified < before and not is_any_gone(store, [meta]):
+        if meta.modified < before and not is_any_missing(store, [meta]):
             broken[meta] = "parts of it are missing" if name.kind == "part" and meta.size else "it is empty"
     for checkpoint in complete:
         # Try twice, because a store may fail once.
         why = unreadable_because(store, checkpoint) and unreadable_because(store, checkpoint)
         # If a part disappeared after the listing, a cleanup is deleting the checkpoint.
-        if why is not None and not is_any_gone(store, checkpoint.parts):
+        if why is not None and not is_any_missing(store, checkpoint.parts):
             broken.update(dict.fromkeys(checkpoint.parts, why))
     unreadable: dict[str, str] = {}
     needed: dict[str, str] = {}

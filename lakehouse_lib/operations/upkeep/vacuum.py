@@ -19,8 +19,8 @@ from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.log.history import newest_at
-from lakehouse_lib.log.retention.last_vacuum import last_vacuumed, write_last_vacuumed
-from lakehouse_lib.log.retention.tombstones import retention, unexpired
+from lakehouse_lib.log.retention.last_vacuum import read_last_vacuumed, write_last_vacuumed
+from lakehouse_lib.log.retention.tombstones import drop_expired, retention
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.upkeep.unneeded_files.deletion import Deletion, Outcome
@@ -232,7 +232,7 @@ def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:
     with suppress(VersionNotFoundError):  # a concurrent cleanup
         version = newest_at(latest.store, list_commits(latest.store), cutoff, properties)
         if version is not None:
-            last = last_vacuumed(latest.store)
+            last = read_last_vacuumed(latest.store)
             # A number above the latest version was written for an earlier table in this folder.
             since = last if last is not None and last <= latest.version else 0
             write_last_vacuumed(latest.store, max(since, min(version, most)))
@@ -258,5 +258,5 @@ def _retention_ms(retention_hours: float, snapshot: Snapshot) -> int:
 
 def _dropped_tombstones(latest: Snapshot, since: int) -> list[pa.Table]:
     """The tombstones after ``since`` in the commits up to the latest checkpoint, which may lack these tombstones."""
-    young = [unexpired(table, since) for table in removes_below_checkpoint(latest, since)]
+    young = [drop_expired(table, since) for table in removes_below_checkpoint(latest, since)]
     return [table.select(latest.tombstones.column_names) for table in young]

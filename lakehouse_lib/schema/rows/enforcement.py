@@ -53,10 +53,10 @@ class Mismatch:
 
     column: str
     expected: str
-    got: str
+    actual: str
 
     def __str__(self) -> str:
-        return f"{self.column} is {self.got}, expected {self.expected}"
+        return f"{self.column} is {self.actual}, expected {self.expected}"
 
 
 def is_computed(field: Field) -> bool:
@@ -84,7 +84,7 @@ def find_mismatches(schema: Schema, incoming: pa.Schema) -> list[Mismatch]:
     Raises:
         InvalidSchemaError: a column of ``incoming`` has no Delta type.
     """
-    repeated_names = doubled_names(incoming)
+    repeated_names = find_repeated_names(incoming)
     if repeated_names:
         return repeated_names
     return list(_struct_mismatches(schema, Schema.from_arrow(incoming), ""))
@@ -143,7 +143,7 @@ def refusal(mismatches: list[Mismatch], table: str | None) -> SchemaMismatchErro
     )
 
 
-def doubled_names(incoming: pa.Schema) -> list[Mismatch]:
+def find_repeated_names(incoming: pa.Schema) -> list[Mismatch]:
     """The names that several columns of ``incoming`` have, regardless of case."""
     counts: dict[str, int] = {}
     for name in incoming.names:

@@ -24,7 +24,14 @@ from botocore.utils import get_environ_proxies
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.store.s3 import listing
 from lakehouse_lib.store.s3.deadline import limit_answers
-from lakehouse_lib.store.s3.errors import FAILURES, explained, is_transient, leaves_doubt, status_of, without_secrets
+from lakehouse_lib.store.s3.errors import (
+    FAILURES,
+    is_transient,
+    leaves_doubt,
+    status_of,
+    translate_error,
+    without_secrets,
+)
 from lakehouse_lib.store.s3.options import S3Options, check_key
 from lakehouse_lib.threads import ProcessLock
 
@@ -115,7 +122,9 @@ class S3Client:
                     connection.silent_since = time.monotonic()
                 shown = str(error) == without_secrets(str(error), self.options.secrets)
                 refused = storing and not in_doubt
-                explanation = explained(error, what, self._root, self.options, refused=refused, asked_once=is_silent)
+                explanation = translate_error(
+                    error, what, self._root, self.options, refused=refused, asked_once=is_silent
+                )
                 raise explanation from (error if shown else None)
             connection.silent_since = -math.inf
             return result
@@ -162,7 +171,7 @@ class S3Client:
             if isinstance(error, DeltaError):
                 raise
             # Without the cause, which may quote a line of a credentials file.
-            raise explained(error, what, self._root, self.options, refused=storing) from None
+            raise translate_error(error, what, self._root, self.options, refused=storing) from None
 
     def _connection(self) -> _Connection:
         with _lock:

@@ -75,7 +75,7 @@ def leaves_doubt(error: Exception) -> bool:
     return is_transient(error) or isinstance(error, botocore.SSLError)
 
 
-def explained(
+def translate_error(
     error: Exception, what: str, table: str, options: S3Options, *, refused: bool = False, asked_once: bool = False
 ) -> StoreError:
     """The error of this library for an error of boto3.

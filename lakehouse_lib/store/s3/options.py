@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult
 
 from lakehouse_lib.errors import InvalidArgumentError
-from lakehouse_lib.store.uris import parse, shown, split_or_none
+from lakehouse_lib.store.uris import location_text, parse, split_or_none
 
 #: Schemes of locations that are accepted; this library writes the first scheme.
 SCHEMES = ("s3", "s3a")
@@ -207,7 +207,7 @@ class _Reader:
             )
         if parts is None or not _is_endpoint(parts):
             raise InvalidArgumentError(
-                f"{name} is {shown(text)}; expected an address of a server",
+                f"{name} is {location_text(text)}; expected an address of a server",
                 table=self._table,
                 hint="Write it as https://host or https://host:port",
                 code="DELTA_INVALID_STORAGE_OPTION",
@@ -303,14 +303,14 @@ def location(uri: str, table: str | None = None) -> tuple[str, str]:
     scheme, bucket, path = parse(uri, table)
     if scheme not in SCHEMES or not _BUCKET.fullmatch(bucket):
         raise InvalidArgumentError(
-            f"{shown(uri)} is not a valid location in a bucket",
+            f"{location_text(uri)} is not a valid location in a bucket",
             table=table,
             hint="Write s3://bucket/folder; endpoint and credentials are storage options",
             code="DELTA_INVALID_TABLE_LOCATION",
         )
     if bucket.endswith("--x-s3"):
         raise InvalidArgumentError(
-            f"{shown(uri)} is in a directory bucket, whose listings are not sorted",
+            f"{location_text(uri)} is in a directory bucket, whose listings are not sorted",
             table=table,
             hint="Put the table into a general purpose bucket",
             code="DELTA_INVALID_TABLE_LOCATION",
@@ -318,7 +318,7 @@ def location(uri: str, table: str | None = None) -> tuple[str, str]:
     prefix = path.strip("/")
     if prefix and any(step in ("", ".", "..") for step in prefix.split("/")):
         raise InvalidArgumentError(
-            f"{shown(uri)} has empty steps, '.' or '..' in its path",
+            f"{location_text(uri)} has empty steps, '.' or '..' in its path",
             table=table,
             hint="Write the folder's plain name",
             code="DELTA_INVALID_TABLE_LOCATION",

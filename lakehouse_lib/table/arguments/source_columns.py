@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.expressions.predicate import sql_excerpt
 from lakehouse_lib.schema import Schema
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ def with_source_columns(
     from lakehouse_lib.expressions.evaluate_arrow import is_renderable
     from lakehouse_lib.expressions.namespace import SOURCE, TARGET, MergeNamespace
     from lakehouse_lib.expressions.parsing import source_parts
-    from lakehouse_lib.expressions.predicate import shown
 
     computed: dict[str, str] = {}
 
@@ -56,7 +56,9 @@ def with_source_columns(
         try:
             return source_parts.with_source_columns(parsed.sql, names, computed)
         except InvalidPredicateError as error:
-            raise _refused(f"a merge cannot evaluate {shown(parsed.sql)}: {error.message}", error, parsed) from None
+            raise _refused(
+                f"a merge cannot evaluate {sql_excerpt(parsed.sql)}: {error.message}", error, parsed
+            ) from None
 
     texts = [
         (

@@ -63,7 +63,7 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
         self.keep_versions = keep_versions
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
-        from lakehouse_lib.progress import logged
+        from lakehouse_lib.progress import log_observer
 
         policy = vacuum_policy(self.table)
         hours = policy.retention_hours if self.retention_hours is None else self.retention_hours
@@ -77,7 +77,7 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
             inventory=self.inventory,
             files_per_second=policy.files_per_second if self.files_per_second is None else self.files_per_second,
             keep_versions=self.keep_versions,
-            on_progress=logged(f"vacuum of {self.table}"),
+            on_progress=log_observer(f"vacuum of {self.table}"),
         )
         return without_paths(self.table, result)
 

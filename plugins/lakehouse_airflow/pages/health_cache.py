@@ -65,7 +65,7 @@ class HealthCache:
             moment, measurement = self._entries.get(key, (0.0, None))
         if measurement is not None and time.monotonic() - moment < VALID_SECONDS:
             return measurement
-        if not waits and table.snapshot.most_files > MOST_FILES:
+        if not waits and table.snapshot.max_file_count > MOST_FILES:
             return None
         health = health_of(maintained)
         partitions = heavy_partitions(table.snapshot, health.target_file_size, _MOST_PARTITIONS)

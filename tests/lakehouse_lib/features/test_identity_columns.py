@@ -33,7 +33,7 @@ from lakehouse_lib.errors import (
     MetadataChangedError,
     SchemaMismatchError,
 )
-from lakehouse_lib.features.computed_columns.identity_columns import synchronized
+from lakehouse_lib.features.computed_columns.identity_columns import synchronize
 from lakehouse_lib.operations.alter.identity_mark import sync_identity
 from lakehouse_lib.snapshot import load_snapshot
 from tests.peers import parquet_files, read_by_all
@@ -298,7 +298,7 @@ def test_a_table_of_delta_spark_goes_on(tmp_path: Path) -> None:
     [(10, 10, 5, None), (10, 10, 10, 10), (10, 10, 11, 20), (-10, -10, -5, None), (5, -2, 4, 3), (5, -2, 3, 3)],
 )
 def test_the_mark_is_the_next_number_of_the_sequence(start: int, step: int, number: int, mark: int | None) -> None:
-    column = synchronized(Field("id", "long", metadata=identity(start, step, explicit=True)), number)
+    column = synchronize(Field("id", "long", metadata=identity(start, step, explicit=True)), number)
     assert column.metadata.get("delta.identity.highWaterMark") == mark
 
 

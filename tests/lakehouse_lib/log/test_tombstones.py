@@ -41,6 +41,6 @@ def test_the_retention_of_a_checkpoint_counts_from_the_earlier_time(now, committ
 def test_a_tombstone_expires_at_the_cutoff_and_without_a_time_it_is_of_1970():
     times = removed_at(9, 10, 11, None)
     assert tombstones.are_expired(times, 10).to_pylist() == [True, True, False, True]
-    assert tombstones.unexpired(times, 10)["deletionTimestamp"].to_pylist() == [11]
+    assert tombstones.drop_expired(times, 10)["deletionTimestamp"].to_pylist() == [11]
     assert [tombstones.is_expired(time, 10) for time in (9, 10, 11)] == [True, True, False]
-    assert tombstones.unexpired(removed_at(None), -1)["path"].to_pylist() == ["None"]
+    assert tombstones.drop_expired(removed_at(None), -1)["path"].to_pylist() == ["None"]

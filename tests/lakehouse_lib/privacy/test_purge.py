@@ -53,14 +53,14 @@ def rows_of_3(root: Path) -> dict[str, int]:
 
 
 def test_a_purge_takes_the_files_that_hold_the_rows_and_no_other(table: Path) -> None:
-    holding, every, before = rows_of_3(table), parquet_files(table), read_delta_rs(table)
+    holding, all_files, before = rows_of_3(table), parquet_files(table), read_delta_rs(table)
     assert len(holding) == 2
     report = purge(str(table), IS_3)
     assert set(report.files) == set(holding)
     assert report.rows == 2
     assert report.bytes > 0
     assert (report.version, report.read_version) == (None, 5)
-    assert every - parquet_files(table) == {table.resolve() / name for name in holding}
+    assert all_files - parquet_files(table) == {table.resolve() / name for name in holding}
     assert read_delta_rs(table) == before
     json.dumps(report.to_dict())
 
@@ -122,21 +122,21 @@ def test_an_object_that_goes_meanwhile_holds_nothing(table: Path, monkeypatch: p
 
 
 def test_a_dry_run_deletes_nothing_and_says_the_same(table: Path) -> None:
-    every = parquet_files(table)
+    all_files = parquet_files(table)
     planned = purge(str(table), IS_3, dry_run=True)
-    assert parquet_files(table) == every
+    assert parquet_files(table) == all_files
     done = purge(str(table), IS_3)
     assert (planned.files, planned.rows, planned.versions_lost) == (done.files, done.rows, done.versions_lost)
     assert (planned.dry_run, done.dry_run) == (True, False)
 
 
 def test_rows_that_still_live_stop_a_purge(table: Path) -> None:
-    every = parquet_files(table)
+    all_files = parquet_files(table)
     with pytest.raises(RetentionError, match="still holds 1 rows in 1 files") as refused:
         purge(str(table), "customer = 5")
     assert "customer" not in str(refused.value)
     assert "Delete the rows first" in str(refused.value)
-    assert parquet_files(table) == every
+    assert parquet_files(table) == all_files
 
 
 def test_a_second_purge_has_nothing_to_do(table: Path) -> None:
@@ -352,12 +352,12 @@ def test_a_predicate_that_names_no_column(table: Path, verb: object) -> None:
 
 
 def test_an_unknown_writer_feature_is_refused(table: Path) -> None:
-    every = parquet_files(table)
+    all_files = parquet_files(table)
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["secretFiles"]}
     put(table, 6, {"protocol": protocol})
     with pytest.raises(UnsupportedFeatureError, match="secretFiles"):
         purge(str(table), IS_3)
-    assert parquet_files(table) == every
+    assert parquet_files(table) == all_files
 
 
 def test_a_condition_that_no_row_or_every_row_fulfils(table: Path) -> None:

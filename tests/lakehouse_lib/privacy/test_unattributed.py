@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.privacy import unattributed
-from lakehouse_lib.privacy.erasure import Located, locate
+from lakehouse_lib.privacy.erasure import LocatedRows, locate
 from lakehouse_lib.privacy.purge import prove
 from lakehouse_lib.privacy.subject import subject_from_config
 
@@ -36,7 +36,7 @@ def quarantine(root: Path, rows: list[dict[str, object]]) -> str:
     return str(root)
 
 
-def located(uri: str, subject_id: object = 17, id_type: str = "long") -> Located:
+def located(uri: str, subject_id: object = 17, id_type: str = "long") -> LocatedRows:
     rows = [{"table": "q", "key": "key", "quarantine": True}]
     (location,) = locate(subject_from_config({"id_type": id_type, "rows": rows}), subject_id, {"q": uri})
     return location

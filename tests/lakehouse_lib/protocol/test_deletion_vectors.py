@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, PathOutsideTableError
 from lakehouse_lib.protocol.actions import DELETION_VECTOR
-from lakehouse_lib.protocol.deletion_vector import kept_rows, load, paths_of
+from lakehouse_lib.protocol.deletion_vector import live_row_mask, load, paths_of
 from lakehouse_lib.store import open_store
 from tests.deletion_vector_bytes import in_file, inline, vector_data, z85
 
@@ -166,7 +166,7 @@ def test_never_fails_otherwise_on_a_bitmap_with_a_true_checksum(
 
 @given(st.sets(st.integers(0, 300)), st.integers(0, 300), st.integers(0, 200))
 def test_keeps_the_rows_of_a_window_that_are_not_deleted(deleted: set[int], start: int, count: int) -> None:
-    mask = kept_rows(BitMap64(deleted), start, count).to_pylist()
+    mask = live_row_mask(BitMap64(deleted), start, count).to_pylist()
     assert mask == [position not in deleted for position in range(start, start + count)]
 
 

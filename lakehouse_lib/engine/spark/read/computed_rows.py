@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakehouse_lib.engine.spark.columns import as_schema, struct_type
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.expressions.predicate import shown
+from lakehouse_lib.expressions.predicate import sql_excerpt
 from lakehouse_lib.schema import Schema, align
 from lakehouse_lib.schema.quoting import quoted
 
@@ -36,7 +36,7 @@ def computed_rows(spark: Any, rows: pa.Table, alias: str, columns: Mapping[str, 
             frame.select(F.expr(sql))
         except AnalysisException as error:
             raise InvalidPredicateError(
-                f"Spark refuses {shown(sql)} of the merge: {str(error).partition(chr(10))[0]}",
+                f"Spark refuses {sql_excerpt(sql)} of the merge: {str(error).partition(chr(10))[0]}",
                 hint="Correct the expression",
             ) from error
     result = frame.select(quoted(_ROW), *(F.expr(sql).alias(name) for name, sql in columns.items())).toArrow()

@@ -44,7 +44,7 @@ OPTIONS = {
 }
 
 #: Options for a scan of structs with floating-point members: Spark must not skip row groups or pages by statistics,
-#: because bounds in a footer may leave out NaN. For top-level columns, ``as_seen`` prevents the skipping.
+#: because bounds in a footer may leave out NaN. For top-level columns, ``as_user_column`` prevents the skipping.
 _WITHOUT_STATISTICS = {"parquet.filter.stats.enabled": "false", "parquet.filter.columnindex.enabled": "false"}
 
 
@@ -205,7 +205,7 @@ class Part:
             *(
                 spark_columns.as_column(field, partition_columns[field.name])
                 if field.name in partition_columns
-                else spark_columns.as_seen(field, self.names)
+                else spark_columns.as_user_column(field, self.names)
                 for field in self.schema.fields
             ),
         )

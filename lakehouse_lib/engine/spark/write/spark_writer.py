@@ -41,7 +41,7 @@ from lakehouse_lib.schema import (
     are_castable,
     column_mapping,
 )
-from lakehouse_lib.schema.nesting import equal_except_nullability, replaced
+from lakehouse_lib.schema.nesting import equal_except_nullability, with_replaced_types
 from lakehouse_lib.schema.quoting import quoted
 from lakehouse_lib.store import ObjectMeta
 
@@ -210,7 +210,7 @@ def _in_file(field: Field, layout: TableLayout) -> Any:
 def _with_ids(field: Field) -> Field:
     number = column_mapping.field_id(field)
     metadata = {} if number is None else {"parquet.field.id": number}
-    return Field(field.name, replaced(field.type, _with_ids, nullable=True), True, metadata)
+    return Field(field.name, with_replaced_types(field.type, _with_ids, nullable=True), True, metadata)
 
 
 def _spelled(column: Any, kind: DataType) -> Any:

@@ -14,7 +14,7 @@ from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions import Value
 from lakehouse_lib.expressions.ir import Assignment, Column, Opaque, walk
 from lakehouse_lib.expressions.parsing.assignment import assigned, is_number
-from lakehouse_lib.expressions.predicate import shown
+from lakehouse_lib.expressions.predicate import sql_excerpt
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.schema.quoting import quoted
@@ -82,7 +82,7 @@ def check_types(frame: Any, value: Value, column: Field) -> None:
 
 def _invalid(value: Value, column: Field, reason: str, hint: str | None) -> InvalidPredicateError:
     return InvalidPredicateError(
-        f"the value {shown(value.sql)} of column {column.name!r} is not valid: {reason}",
+        f"the value {sql_excerpt(value.sql)} of column {column.name!r} is not valid: {reason}",
         table=value.table,
         hint=hint,
         code="DELTA_INVALID_ASSIGNMENT",

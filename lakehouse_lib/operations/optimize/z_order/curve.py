@@ -56,10 +56,10 @@ class Curve:
         grid = [
             np.searchsorted(bounds, column.astype(np.int64)) for bounds, column in zip(self.bounds, keys, strict=True)
         ]
-        return interleaved(grid if self.kind == "zorder" else hilbert_axes(grid, bits), bits)
+        return interleave_bits(grid if self.kind == "zorder" else hilbert_axes(grid, bits), bits)
 
 
-def interleaved(axes: Sequence[Keys], bits: int) -> NDArray[np.int64]:
+def interleave_bits(axes: Sequence[Keys], bits: int) -> NDArray[np.int64]:
     """The bits of all axes, interleaved in one number, the highest bit of each axis first.
 
     Args:

@@ -26,9 +26,9 @@ from lakehouse_lib.operations.optimize.z_order.shuffle import (
     FilePart,
     Load,
     ScatterTask,
-    collected,
+    pieces_of,
     row_groups,
-    sent,
+    rows_in_order,
 )
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.store import ObjectStore
@@ -205,7 +205,7 @@ class _Written:
 
 def scatter_keys(task: KeyTask) -> Iterator[Piece]:
     """``shuffle.scatter`` of the keys, with the old place of each row in the last column."""
-    return sent(task.loads, partial(_keys_and_numbers, task))
+    return pieces_of(task.loads, partial(_keys_and_numbers, task))
 
 
 def gather_keys(file: WrittenFile, pieces: Iterator[Piece]) -> pa.Table:
@@ -217,7 +217,7 @@ def gather_keys(file: WrittenFile, pieces: Iterator[Piece]) -> pa.Table:
     parts: list[_Rows] = [np.zeros(0, np.int64)]
     written = None if file.path is None else _keys_of(file.reader, file.path)
     count = 0
-    for rows in collected(pieces, file.columns):
+    for rows in rows_in_order(pieces, file.columns):
         if written is None or not _are_same(rows.select(file.columns), written.slice(count, len(rows))):
             parts, count = [np.zeros(0, np.int64)], 0
             break

@@ -92,7 +92,7 @@ class OutputFile:
 
 def scatter(task: ScatterTask) -> Iterator[Piece]:
     """The pieces with the rows of a task, sorted by leaf. The ``order`` of a piece is the number of its block."""
-    return sent(task.loads, partial(_stored, task.reader))
+    return pieces_of(task.loads, partial(_stored, task.reader))
 
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
@@ -100,7 +100,7 @@ def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
     names = column_names(file.target.layout)
     writer = DataFileWriter(file.target, file.values)
     try:
-        for rows in collected(pieces, file.columns):
+        for rows in rows_in_order(pieces, file.columns):
             writer.write(pa.Table.from_arrays(rows.columns, names=names))
             writer.flush()
         files = files_table(writer.finish(), data_change=file.target.data_change)
@@ -115,7 +115,7 @@ def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
 # rows through the exchange, and gets the same places.
 
 
-def sent(loads: Sequence[Load], read: Callable[[FilePart], Iterator[pa.Table]]) -> Iterator[Piece]:
+def pieces_of(loads: Sequence[Load], read: Callable[[FilePart], Iterator[pa.Table]]) -> Iterator[Piece]:
     """The pieces with the rows of all loads.
 
     Args:
@@ -137,7 +137,7 @@ def sent(loads: Sequence[Load], read: Callable[[FilePart], Iterator[pa.Table]]) 
     yield from _pieces(pending)
 
 
-def collected(pieces: Iterator[Piece], columns: Sequence[str]) -> Iterator[pa.Table]:
+def rows_in_order(pieces: Iterator[Piece], columns: Sequence[str]) -> Iterator[pa.Table]:
     """The rows of a file in their final order, a row group at a time."""
     for block in _blocks(pieces):
         yield from _row_groups(block, columns)

@@ -24,14 +24,14 @@ from lakehouse_lib.engine.base import Engine, after
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.features.file_layout.clustering import PROVIDER, in_words
+from lakehouse_lib.features.file_layout.clustering import PROVIDER, columns_text
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.retention.tombstones import retention
 from lakehouse_lib.operations.files import discard, discard_paths, live_records, total_size
 from lakehouse_lib.operations.optimize.commit_groups import check_commit_interval, commit_groups
 from lakehouse_lib.operations.optimize.limit import check_max_bytes
-from lakehouse_lib.operations.optimize.rewrite import Rewrite, planned_again, rewrite_metrics
+from lakehouse_lib.operations.optimize.rewrite import Rewrite, rewrite_metrics, run_with_replanning
 from lakehouse_lib.operations.optimize.z_order import saved_trees
 from lakehouse_lib.operations.optimize.z_order.deleted_positions import PlacesOfKeys
 from lakehouse_lib.operations.optimize.z_order.keys import has_order
@@ -100,7 +100,7 @@ def z_order(
             layout is unknown; the predicate refers to a column that is not a partition column; the interval is negative
             or is given together with application transactions.
         CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every partition
-            in each attempt (``rewrite.planned_again``). Earlier commits of this call remain.
+            in each attempt (``rewrite.run_with_replanning``). Earlier commits of this call remain.
         LogCorruptedError: the written files have another number of rows than the log says.
     """
     started = time.monotonic()
@@ -161,7 +161,7 @@ def z_order(
         metrics = _metrics(plan, removed, added, key_columns, started)
         return ChangeResult(snapshot.store.root, *committed, metrics)
 
-    return planned_again(snapshot, attempt)
+    return run_with_replanning(snapshot, attempt)
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: 
         columns = default_columns(snapshot)
         if clustering and not columns:
             raise refusal(
-                f"the table is clustered by {in_words(clustering)}; expected columns that are not members of structs",
+                f"the table is clustered by {columns_text(clustering)}; expected columns that are not in structs",
                 "Run OPTIMIZE in the engine that set these columns, or set other columns with alter.cluster_by",
             )
     names = (columns,) if isinstance(columns, str) else tuple(columns) if isinstance(columns, Iterable) else ()
@@ -268,7 +268,7 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: 
         raise refusal(f"columns is {list(names)}; expected different names", "Name each column once")
     if clustering and {(name,) for name in names} != set(clustering):
         raise InvalidArgumentError(
-            f"columns is {list(names)}; expected the clustering columns of the table, {in_words(clustering)}",
+            f"columns is {list(names)}; expected the clustering columns of the table, {columns_text(clustering)}",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Leave columns out, or change the clustering columns first with alter.cluster_by",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.errors import RetentionError
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.retention.tombstones import unexpired
+from lakehouse_lib.log.retention.tombstones import drop_expired
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import referenced_paths
 from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import RecordedFiles, recorded_files
@@ -180,7 +180,7 @@ def still_unneeded(objects: pa.Table, changed: Snapshot | None, recorded: pa.Chu
     """
     needed = list(recorded.chunks)
     if changed is not None:
-        tombstones = unexpired(changed.tombstones, cutoff)
+        tombstones = drop_expired(changed.tombstones, cutoff)
         needed += [*referenced_paths(changed.files, changed.store), *referenced_paths(tombstones, changed.store)]
     return objects.filter(pc.invert(pc.is_in(objects["path"], value_set=pa.chunked_array(needed, pa.string()))))
 

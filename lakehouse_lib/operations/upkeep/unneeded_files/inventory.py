@@ -111,7 +111,7 @@ def _own(batch: pa.RecordBatch, store: ObjectStore, *, is_encoded: bool) -> Iter
     paths, bucket = pc.cast(paths, pa.string()), bucket_of(store)
     if key is not None:
         if is_encoded:
-            paths = file_paths.unquoted(pc.replace_substring(paths, "+", " "))
+            paths = file_paths.unquote_all(pc.replace_substring(paths, "+", " "))
         paths = _joined(literal(f"{scheme_prefix(store.root)}/{bucket}/" if bucket else "", pa.string()), paths)
     relative, is_own = _relative(paths, store)
     for name, value in _FLAGS:

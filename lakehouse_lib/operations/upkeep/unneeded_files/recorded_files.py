@@ -14,7 +14,7 @@ from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.log.retention import file_records, pins
 from lakehouse_lib.log.retention.file_records import FileRecord
-from lakehouse_lib.log.retention.tombstones import retention, unexpired
+from lakehouse_lib.log.retention.tombstones import drop_expired, retention
 from lakehouse_lib.operations.clone import records as clones
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import referenced_paths, shares_name
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -91,7 +91,7 @@ def _needed_files(source: ObjectStore, record: FileRecord, moment: int, cutoff: 
 def _references(clone: Snapshot, moment: int, cutoff: int) -> pa.ChunkedArray:
     """The store paths to which the readable versions of a clone refer."""
     own_cutoff = moment - retention(clone.configuration, clone.store.root)
-    tombstones = unexpired(clone.tombstones, min(cutoff, own_cutoff))
+    tombstones = drop_expired(clone.tombstones, min(cutoff, own_cutoff))
     pinned_files = [record.files for record in file_records.list_records(clone.store, {pins.KIND: pins.KEY})[pins.KIND]]
     paths = [*referenced_paths(clone.files, clone.store), *referenced_paths(tombstones, clone.store), *pinned_files]
     return pa.chunked_array(paths, pa.string())

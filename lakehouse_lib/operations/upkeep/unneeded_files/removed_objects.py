@@ -12,7 +12,7 @@ from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log.change_files import logged_change_files
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.file_names import LOG
-from lakehouse_lib.log.retention.last_vacuum import last_vacuumed
+from lakehouse_lib.log.retention.last_vacuum import read_last_vacuumed
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.listing import SymbolicLinks, object_batches
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, checksum_paths
@@ -31,7 +31,7 @@ def first_version_to_read(latest: Snapshot) -> tuple[int, bool]:
     If that commit or later ones were cleaned up, the result is the oldest version of the log, and False: only a listing
     finds the files that the missing commits have removed.
     """
-    store, since = latest.store, last_vacuumed(latest.store)
+    store, since = latest.store, read_last_vacuumed(latest.store)
     first = 0 if since is None or since > latest.version else since + 1
     commits = list_commits(store, first)
     if commits and commits[0].version > first:

@@ -94,7 +94,7 @@ class LakehouseMaintainOperator(SubmitOperator):
     def _in_this_process(self, context: Context) -> dict[str, Any]:
         from lakehouse_lib import ArrowEngine, commit_metadata
         from lakehouse_lib.fleet.maintenance import carry_out
-        from lakehouse_lib.progress import logged
+        from lakehouse_lib.progress import log_observer
 
         # The next try takes the leases of this one over.
         with as_task_failure(), dying_with_supervisor(), commit_metadata(task_metadata(context)):
@@ -106,7 +106,7 @@ class LakehouseMaintainOperator(SubmitOperator):
                 ArrowEngine,
                 record_of(registry, hook),
                 on_step=lambda step: self.log.info("%s %s: %s", step.verb, step.table, step.status),
-                observer=lambda step: logged(f"{step.verb} of {step.table}"),
+                observer=lambda step: log_observer(f"{step.verb} of {step.table}"),
             )
         return {"steps": [step.to_dict() for step in steps]}
 

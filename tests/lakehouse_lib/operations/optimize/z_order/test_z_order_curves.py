@@ -15,7 +15,7 @@ from benchmarks.checks import skipped
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.operations.optimize.z_order import tags
-from lakehouse_lib.operations.optimize.z_order.curve import Curve, hilbert_axes, interleaved
+from lakehouse_lib.operations.optimize.z_order.curve import Curve, hilbert_axes, interleave_bits
 from tests.peers import read_delta_rs
 
 BY = ["x", "y"]
@@ -24,14 +24,14 @@ BY = ["x", "y"]
 @pytest.mark.parametrize(("columns", "bits"), [(1, 4), (2, 1), (2, 5), (3, 3), (4, 2)])
 def test_a_hilbert_curve_visits_each_cell_once_and_goes_on_to_a_neighbour(columns: int, bits: int) -> None:
     grid = np.stack(np.meshgrid(*[np.arange(1 << bits)] * columns, indexing="ij")).reshape(columns, -1)
-    position = interleaved(hilbert_axes(list(grid), bits), bits)
+    position = interleave_bits(hilbert_axes(list(grid), bits), bits)
     assert sorted(position.tolist()) == list(range(1 << bits * columns))
     steps = np.abs(np.diff(grid[:, np.argsort(position)], axis=1)).sum(axis=0)
     assert set(steps.tolist()) == {1}
 
 
 def test_interleaved_bits_begin_with_the_highest_of_each_axis() -> None:
-    assert interleaved([np.array([0b10]), np.array([0b01])], 2).tolist() == [0b1001]
+    assert interleave_bits([np.array([0b10]), np.array([0b01])], 2).tolist() == [0b1001]
 
 
 @given(st.integers(1, 5), st.integers(0, 2**32 - 1), st.sampled_from(["zorder", "hilbert"]))

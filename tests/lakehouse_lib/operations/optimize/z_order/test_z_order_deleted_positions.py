@@ -219,7 +219,7 @@ def test_a_table_that_is_not_the_one_that_was_written_gets_no_marks(
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
     delete_by_vector(tmp_path, {first: inline({0, 1})})
-    monkeypatch.setattr(deleted_positions, "collected", lambda *args: map(otherwise, shuffle.collected(*args)))
+    monkeypatch.setattr(deleted_positions, "rows_in_order", lambda *args: map(otherwise, shuffle.rows_in_order(*args)))
     result = z_order_by_x_and_y(before, ArrowEngine(), 1)
     assert result.metrics["numRemovedFiles"] == 2
     check(tmp_path, {0, 1}, 200)
