@@ -1,6 +1,6 @@
 """The Airflow plugin: hook, operators, sensors, triggers, pages, and the DAGs of a registry.
 
-``lakehouse_dags`` is imported when it is used, so that Airflow processes which need only the hook load nothing else.
+``lakehouse_dags`` is imported at its first use, so that a process that uses only the hook imports no operators.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Check in the ledger, never in XCom, that an approver has approved a plan.
 
-Any user may edit XCom, so XCom only has the reference of a plan. The plan and the decision are in the ledger, sealed
+Any user may edit XCom, so XCom has only a reference to the plan. The plan and the decision are in the ledger, sealed
 with the ledger's key.
 """
 
@@ -44,7 +44,7 @@ class Run:
 
     @classmethod
     def of(cls, context: Context) -> Run:
-        """The run of a task's context.
+        """The DAG run in a task's context.
 
         Raises:
             NotApprovedError: no user has triggered the run.
@@ -58,7 +58,7 @@ class Run:
         return cls(run.dag_id, run.run_id, run.triggering_user_name)
 
     def to_dict(self) -> dict[str, str]:
-        """The run's fields, as plans and decisions have them."""
+        """The fields of the run in the documents of plans and decisions."""
         return {"dag_id": self.dag_id, "run_id": self.run_id, "requester": self.requester}
 
     def question(self, task_id: str, map_index: int) -> tuple[str | int, ...]:
@@ -68,7 +68,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A reference to a plan of the ledger, as tasks pass it by XCom."""
+    """A reference to a plan in the ledger, which tasks pass by XCom.
+
+    Attributes:
+        request: the id of the request.
+        digest: the digest of the plan.
+    """
 
     request: str
     digest: str
@@ -102,7 +107,7 @@ def map_index(context: Context) -> int:
 
 
 def read_plan(ledger: Ledger, pointer: Pointer, run: Run, kind: str) -> Document:
-    """The plan of a reference.
+    """The plan to which a reference points.
 
     Args:
         kind: ``erasure`` or ``repair``.
@@ -165,7 +170,7 @@ def require_approval(
 
 
 def decide(event: Mapping[str, Any], pointer: Pointer, plan: Document, policy: ApprovalPolicy, run: Run) -> Document:
-    """The decision that follows from an answer; it is not put into the ledger here.
+    """The decision that a user's answer makes. The caller puts the decision into the ledger.
 
     Args:
         event: the event with which Airflow resumes the waiting task; Airflow makes it from the stored answer.
@@ -195,7 +200,7 @@ def decide(event: Mapping[str, Any], pointer: Pointer, plan: Document, policy: A
 
 
 def _check_answer(decision: Document, plan: Document, policy: ApprovalPolicy) -> None:
-    """Check that the policy permits the user to answer, and that the answer is later than the plan."""
+    """Check that the policy permits the user to answer, and that the answer is not earlier than the plan."""
     request, approver = decision["request"], decision["approver"]
     if approver["id"] not in policy.approvers:
         raise NotApprovedError(

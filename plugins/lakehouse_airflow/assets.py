@@ -21,7 +21,7 @@ LAKEHOUSE_ALIAS = AssetAlias("lakehouse")
 def lakehouse_asset(table: str) -> Asset:
     """The asset of a table: ``Asset(URI)`` at the table's location, such as ``s3://lake/orders``.
 
-    The extra of its events from this plugin's DAGs is ``{"table", "from_version", "to_version"}``.
+    This plugin's operators emit the asset's events with the extra ``{"table", "from_version", "to_version"}``.
 
     Args:
         table: a table's name in the registry, or its location.
@@ -38,13 +38,13 @@ def watched_asset(
 ) -> Asset:
     """The asset of a table with a watcher in the triggerer, for tables that other programs write.
 
-    It has an event for each change of rows, with the extra ``{"from_trigger": True, "payload": {"table",
-    "from_version", "to_version"}}``.
+    The watcher emits an event when rows have changed, at most one for each listing of the log. The extra of the event
+    is ``{"from_trigger": True, "payload": {"table", "from_version", "to_version"}}``.
 
     Args:
         table: as for ``lakehouse_asset``.
         poke_interval: seconds between two listings of the table's log.
-        lakehouse_conn_id: the table's connection.
+        lakehouse_conn_id: the connection that opens the table.
 
     Raises:
         RegistryError: as ``lakehouse_asset``.
@@ -61,8 +61,8 @@ def describe_events(
 ) -> None:
     """Add the versions of a result to the event of the table's asset, if the asset is an outlet of the operator.
 
-    The extra is that of ``lakehouse_asset``. Airflow emits the event when the task succeeds, also if the task has
-    committed nothing; then ``from_version`` and ``to_version`` are the same.
+    The extra is described in ``lakehouse_asset``. Airflow emits the event when the task succeeds, even if the task has
+    committed nothing. In this case ``from_version`` and ``to_version`` are the same.
     """
     uri = asset_uri(location)
     outlets = [outlet for outlet in operator.outlets if isinstance(outlet, Asset) and outlet.uri == uri]
@@ -77,7 +77,7 @@ def describe_events(
 def asset_uri(location: str) -> str:
     """The URI of the asset at a location.
 
-    A location has one URI, whatever its spelling: a path becomes ``file:///path``, and ``s3a://`` becomes ``s3://``.
+    All spellings of a location have the same URI: a path becomes ``file:///path``, and ``s3a://`` becomes ``s3://``.
     """
     from lakehouse_lib.store.schemes import kind_of
 

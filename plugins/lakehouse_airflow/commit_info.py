@@ -16,10 +16,10 @@ _CONDITION = re.compile("predicate|where|filter|condition", re.IGNORECASE)
 
 
 def shown_info(info: Mapping[str, Any], uri: str) -> dict[str, Any]:
-    """The commitInfo; if the table at ``uri`` has rows of a subject, without the conditions of its operation.
+    """The commitInfo, without the conditions of its operation if the table at ``uri`` has rows of a subject.
 
-    The predicate of a delete may name a person. Erasures commit a label instead; other deletes and other writers commit
-    the predicate.
+    The predicate of a delete may name a person. An erasure commits a label instead of the predicate. Other deletes, and
+    other writers, commit the predicate.
 
     Raises:
         RegistryError: the registry cannot be read, so it is unknown whether the table has rows of a subject.
@@ -28,7 +28,7 @@ def shown_info(info: Mapping[str, Any], uri: str) -> dict[str, Any]:
 
 
 def shown_infos(infos: Sequence[Mapping[str, Any]], uri: str) -> list[dict[str, Any]]:
-    """Some commitInfos of the table at ``uri``, each as ``shown_info`` returns it. Reads the registry once."""
+    """Several commitInfos of the table at ``uri``, each as ``shown_info`` returns it. The registry is read once."""
     return [_without_conditions(info) for info in infos] if _holds_subjects(uri) else [dict(info) for info in infos]
 
 
@@ -41,7 +41,7 @@ def _without_conditions(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _holds_subjects(uri: str) -> bool:
-    """Whether the table at ``uri`` is one of a subject's tables in the registry, or the quarantine of one."""
+    """Whether the table at ``uri`` is a subject's table in the registry, or the quarantine of such a table."""
     if not is_configured():
         return False
     registry = load_registry()

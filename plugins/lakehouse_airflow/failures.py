@@ -1,7 +1,6 @@
 """Translate errors of the library into Airflow's exceptions.
 
-The task's log shows the library's message once, without its stack. An error that a retry cannot help fails the task at
-once.
+The task's log shows the library's message once, without a traceback. If a retry cannot help, the task fails at once.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ def rewritten(change: Callable[[str], str]) -> Iterator[None]:
 
 
 def failure(kind: str, message: str) -> AirflowException:
-    """The exception for an error with the type name ``kind``: AirflowException if a retry may help, else
+    """The exception for an error whose class is named ``kind``: AirflowException if a retry may help, else
     AirflowFailException.
 
     A retry may help after a lost race, an error of the store, a registry that cannot be read, or an error outside the
-    library (a lost executor, too little memory). A commit with an unknown outcome is retried, too.
+    library (a lost executor, too little memory). A commit with an unknown outcome is also retried.
     """
     from lakehouse_lib import errors
 
     error = getattr(errors, kind, None)
     is_library_error = isinstance(error, type) and issubclass(error, errors.DeltaError)
-    passing = not is_library_error or issubclass(
+    is_temporary = not is_library_error or issubclass(
         error, errors.CommitFailedError | errors.CommitUnknownError | errors.StoreError | errors.RegistryUnreadableError
     )
-    return (AirflowException if passing else AirflowFailException)(f"{kind}: {message}")
+    return (AirflowException if is_temporary else AirflowFailException)(f"{kind}: {message}")
 
 
 @contextmanager

@@ -46,7 +46,7 @@ class LakehouseHook(BaseHook):
         self.conn_id = conn_id
 
     def get_conn(self) -> Connection | None:
-        """The connection; None if it is the default one and not defined."""
+        """The connection; None if it is the default connection and is not defined."""
         return self._connection
 
     @cached_property
@@ -59,34 +59,36 @@ class LakehouseHook(BaseHook):
             return None
 
     @cached_property
-    def _own(self) -> Connection | None:
-        """The connection; None for type ``aws``, whose fields have another meaning."""
+    def _lakehouse_connection(self) -> Connection | None:
+        """The connection of type ``lakehouse``; None for type ``aws``, whose fields have another meaning."""
         return None if self._connection is None or self._connection.conn_type == "aws" else self._connection
 
     @cached_property
     def _extra(self) -> dict[str, Any]:
-        return extra_of(self._own) if self._own is not None else {}
+        return extra_of(self._lakehouse_connection) if self._lakehouse_connection is not None else {}
 
     def storage_options(self, table: str) -> dict[str, str] | None:
-        """The options of the table's store, or None. They may hold secrets; keep them out of logs, XCom and URLs.
+        """The options of the table's store; None without options.
+
+        Options may be secret: keep them out of logs, XCom and URLs.
 
         Raises:
             AirflowFailException, AirflowException: as ``extra_of`` and ``aws_options``.
         """
-        own = {key: value for key, value in self._extra.items() if key not in ("root", "aws_conn_id")}
+        extra = {key: value for key, value in self._extra.items() if key not in ("root", "aws_conn_id")}
         location = self.uri(table)
         account = self._aws_options if account_type(location) == "aws" else {}
-        return store_options(location, own, account) or None
+        return store_options(location, extra, account) or None
 
     @cached_property
     def _aws_options(self) -> dict[str, str]:
-        """The options of the ``aws`` connection; empty without one."""
-        other = self._extra.get("aws_conn_id")
-        connection = self.get_connection(other) if other else self._connection
+        """The options of the ``aws`` connection; empty if there is no such connection."""
+        aws_conn_id = self._extra.get("aws_conn_id")
+        connection = self.get_connection(aws_conn_id) if aws_conn_id else self._connection
         if connection is None or connection.conn_type != "aws":
-            if other:
+            if aws_conn_id:
                 raise AirflowFailException(
-                    f"the connection {other!r} is of type {connection.conn_type!r}; expected type 'aws'"
+                    f"the connection {aws_conn_id!r} is of type {connection.conn_type!r}; expected type 'aws'"
                 )
             return {}
         return aws_options(connection)
@@ -116,24 +118,29 @@ class LakehouseHook(BaseHook):
     @property
     def _root(self) -> str | None:
         """The folder of tables that are not in the registry."""
-        root = (self._own.host if self._own is not None else None) or self._extra.get("root")
+        connection = self._lakehouse_connection
+        root = (None if connection is None else connection.host) or self._extra.get("root")
         return str(root) if root else None
 
     def test_connection(self) -> tuple[bool, str]:
-        """List the connection's folder, or the log of the first registered table. Returns success and a text."""
+        """List the connection's root folder, or the log of the first registered table if there is no root folder.
+
+        Returns:
+            Whether the listing succeeded, and a text for the user.
+        """
         try:
             with as_task_failure():
-                return True, self._listed()
+                return True, self._list()
         except (AirflowException, AirflowNotFoundException) as error:
             return False, str(error)
 
-    def _listed(self) -> str:
+    def _list(self) -> str:
         if self._root is None:
             names = sorted(self._registry.tables) if is_configured() else []
             if not names:
                 return "the connection is valid; nothing was listed, because there is no root folder and no registry"
             version = self.version(names[0])
-            state = "no table is there yet" if version is None else f"its latest version is {version}"
+            state = "there is no table yet" if version is None else f"its latest version is {version}"
             return f"the log of {names[0]} at {self.uri(names[0])} can be listed; {state}"
         if self._root.startswith("/") and not Path(self._root).is_dir():
             raise AirflowFailException(f"the folder {self._root} does not exist on this machine")
@@ -141,13 +148,13 @@ class LakehouseHook(BaseHook):
         return f"{self._root} can be listed; it has {count} folders"
 
     def store(self, table: str) -> ObjectStore:
-        """The store of a table. Nothing is read from it."""
+        """The store of a table, without a request to the store."""
         from lakehouse_lib.store import open_store
 
         return open_store(self.uri(table), self.storage_options(table))
 
     def version(self, table: str) -> int | None:
-        """The latest version, from a listing of the log; None without a table."""
+        """The latest version of a table, from a listing of the log; None if the table does not exist."""
         from lakehouse_lib.fleet.versions import latest_version
 
         return latest_version(self.store(table))
@@ -166,19 +173,27 @@ class LakehouseHook(BaseHook):
         return changed_rows(self.store(table), since)
 
     def table(self, table: str, version: int | None = None) -> DeltaTable:
-        """The table, opened at a version; None: the latest. Raises the library's errors.
+        """Open a table at a version; None: the latest.
 
-        It is an input of the running task in Airflow's hook lineage.
+        The table becomes an input of the running task in Airflow's hook lineage.
+
+        Raises:
+            DeltaError: the table or the version cannot be read.
+            RegistryError: as ``uri``.
         """
         from lakehouse_airflow.lineage import add_hook_input
         from lakehouse_lib import DeltaTable
 
-        opened = DeltaTable(self.uri(table), version=version, storage_options=self.storage_options(table))
+        delta_table = DeltaTable(self.uri(table), version=version, storage_options=self.storage_options(table))
         add_hook_input(self, self.uri(table))
-        return opened
+        return delta_table
 
     def history(self, table: str, limit: int | None = None) -> list[dict[str, Any]]:
-        """The commitInfo of each commit, newest first."""
+        """The commitInfo of each commit, newest first.
+
+        Args:
+            limit: the largest number of commits; None: all.
+        """
         return self.table(table).history(limit)
 
     def detail(self, table: str) -> dict[str, Any]:
@@ -186,14 +201,17 @@ class LakehouseHook(BaseHook):
         return self.table(table).detail()
 
     def health(self, table: str) -> dict[str, Any]:
-        """The table's health metrics and ``score``, with the registry's target size, Z-order columns and retention."""
+        """The table's health metrics and ``score``.
+
+        For a registered table, the target file size, the Z-order columns and the retention are those of the registry.
+        """
         from lakehouse_lib.fleet.health import score
 
-        opened, entry = self.table(table), registered(table)
+        delta_table, entry = self.table(table), registered(table)
         if entry is None:
-            metrics = opened.health()
+            metrics = delta_table.health()
         else:
-            metrics = opened.health(
+            metrics = delta_table.health(
                 target_file_size=entry.target_file_size,
                 clustered_by=entry.cluster_by,
                 retention_hours=entry.vacuum.retention_hours,

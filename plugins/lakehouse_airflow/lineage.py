@@ -22,7 +22,7 @@ class Lineage:
 
     Attributes:
         inputs: locations of tables and of landing folders.
-        outputs: locations of tables. The first is that of the result.
+        outputs: locations of tables. The first is the table of ``result``.
         result: the result of the operator, with ``version`` and ``metrics``.
         options: the storage options of the result's table, which may hold secrets. OpenLineage reads the table in a
             forked process, which cannot ask Airflow for the connection in every deployment.
@@ -35,9 +35,9 @@ class Lineage:
 
     @classmethod
     def of_table(cls, hook: LakehouseHook, table: str, others: Iterable[str], result: Mapping[str, Any]) -> Lineage:
-        """The lineage of a task that has committed to ``table``, or only read it, and has read the other locations.
+        """The lineage of a task that has written or only read ``table``, and has read the locations ``others``.
 
-        In a result without ``read_version``, such as the health of a table, ``version`` is no commit.
+        If a result has no ``read_version``, such as the health of a table, its ``version`` was read and not committed.
         """
         if result.get("version") is None or "read_version" not in result:
             return cls((table, *others), (), result)
@@ -53,9 +53,10 @@ def dataset_name(location: str) -> tuple[str, str]:
 
 
 def openlineage_of(lineage: Lineage | None) -> Any:
-    """The ``OperatorLineage`` of a task, with schema, version and statistics of the table that it has written.
+    """The ``OperatorLineage`` of a task, with schema, version and statistics of the table that the task has written.
 
-    OpenLineage's provider calls this, and is imported here. If the table cannot be read, its schema is left out.
+    Only OpenLineage's provider calls this function, so this function imports the provider. If the table cannot be read,
+    the schema is left out.
     """
     from airflow.providers.openlineage.extractors import OperatorLineage
     from openlineage.client.event_v2 import InputDataset, OutputDataset
@@ -77,7 +78,13 @@ def openlineage_of(lineage: Lineage | None) -> Any:
 
 
 def add_hook_input(hook: Any, location: str) -> None:
-    """Tell Airflow that the running task reads a table through a hook. Airflow ignores it if no plugin reads it."""
+    """Record in Airflow's hook lineage that the running task reads a table.
+
+    Airflow discards the record if no plugin reads the hook lineage.
+
+    Args:
+        hook: the hook that has opened the table.
+    """
     from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
 
     get_hook_lineage_collector().add_input_asset(context=hook, uri=asset_uri(location))
@@ -115,7 +122,7 @@ def _fields(schema: Any) -> list[Any]:
 
 
 def _statistics(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows, bytes and files that the task has written, as far as its result has them."""
+    """The numbers of rows, bytes and files that the task has written; empty if the result has none of them."""
     from openlineage.client.facet_v2 import output_statistics_output_dataset
 
     metrics = result.get("metrics") or {}

@@ -20,7 +20,7 @@ URL_PREFIX = "/lakehouse"
 
 
 def table_path(table: str, connection: str = LakehouseHook.default_conn_name) -> str:
-    """The path of a table's page on Airflow's server; see ``version_path``."""
+    """The path of a table's page on Airflow's server. The arguments are those of ``version_path``."""
     return _opened_by(connection, f"{URL_PREFIX}/tables/{quote(table, safe='')}")
 
 
@@ -39,7 +39,7 @@ def _opened_by(connection: str, path: str) -> str:
 
 
 def made_version(table: str, result: Mapping[str, Any]) -> tuple[str, int] | None:
-    """The table and the version of a result: the committed version, else the version that was read; None: neither."""
+    """The table, and the version that was committed, else the version that was read; None: the result has neither."""
     version = result.get("version")
     if version is None:
         version = result.get("read_version")
@@ -47,9 +47,10 @@ def made_version(table: str, result: Mapping[str, Any]) -> tuple[str, int] | Non
 
 
 class TableVersionLink(BaseOperatorLink):
-    """The button "Table version" of a task; without a link if the task has no version, or the table is not registered.
+    """The button "Table version" of a task.
 
-    Airflow calls ``get_link`` in the worker when the task ends, and stores the link as XCom.
+    The link is empty if the task has no version, or if the table is not registered. Airflow calls ``get_link`` in the
+    worker when the task ends, and stores the link as XCom.
     """
 
     name = "Table version"

@@ -6,7 +6,7 @@ import re
 
 
 def code(text: object) -> str:
-    """The text as a code span in one line, in which Markdown and backticks of the text have no effect."""
+    """The text as a code span on one line. Markdown and backticks in the text have no effect."""
     shown = " ".join(str(text).split())
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence = "`" * (longest + 1)

@@ -17,8 +17,8 @@ logger = logging.getLogger(__name__)
 class LakehousePlugin(AirflowPlugin):
     name = "lakehouse"
 
-    #: The entry of Airflow's navigation, which shows the pages in a frame. Paths without a slash in front, because
-    #: Airflow may be below a path.
+    #: The entry of Airflow's navigation, which shows the pages in a frame. The paths are relative, because the URL of
+    #: Airflow may itself have a path.
     external_views = [  # noqa: RUF012 - Airflow reads a list
         {
             "name": "Lakehouse",
@@ -33,10 +33,10 @@ class LakehousePlugin(AirflowPlugin):
 
     @property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """The pages; empty if their import fails, which Airflow then shows as an import error of the plugin.
+        """The app of the pages; empty if its import fails. Airflow then shows an import error of the plugin.
 
-        It is a property, because every Airflow process loads plugins, and only the API server needs this import. If it
-        raised an error, the API server would not start.
+        This is a property, because every Airflow process loads plugins, but only the API server needs the app. The
+        property raises no error, because the API server would then not start.
         """
         try:
             from lakehouse_airflow.links import URL_PREFIX
@@ -49,7 +49,7 @@ class LakehousePlugin(AirflowPlugin):
 
 
 def _import_errors() -> dict[str, str]:
-    """The import errors of plugins, which Airflow shows. Before Airflow 3.2 they are a variable of its module."""
+    """The import errors of plugins, which Airflow shows. Airflow 3.1 has a variable instead of the function."""
     if hasattr(plugins_manager, "get_import_errors"):
         errors: dict[str, str] = plugins_manager.get_import_errors()
         return errors

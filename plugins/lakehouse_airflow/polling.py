@@ -1,4 +1,4 @@
-"""One poll of a table for all triggers of a process, however many wait for it."""
+"""Poll each table once for all triggers of a process that wait for the table."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
-#: A store that does not answer holds a thread, so the event loop's threads, which other triggers need, are not used.
+#: The number of threads for listings. A store that does not answer blocks its thread, so listings do not run in the
+#: threads of the event loop, which other triggers need.
 _THREADS = 16
-#: After so many seconds the connection and the registry are read again.
+#: The number of seconds after which the connection and the registry are read again.
 _KEPT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Look:
-    """The answer of a listing.
+    """The result of a listing.
 
     Attributes:
-        at: when it began (``time.monotonic``).
+        at: the start of the listing (``time.monotonic``).
         version: the latest version; None: there is no table, or the listing failed.
-        error: AirflowFailException if a repetition cannot help (``failures.failure``).
+        error: the error of a failed listing; AirflowFailException if a repetition cannot help (``failures.failure``).
     """
 
     at: float
@@ -46,10 +47,10 @@ class Look:
 
 
 class TablePoll:
-    """The listings of a table's log in this process. Listings do not overlap, and their answers are shared.
+    """The listings of a table's log in this process. Listings do not overlap, and all triggers share their results.
 
-    A listing is one request to the store. The store is kept open for a minute, so a change of the connection or of the
-    registry takes effect within a minute. The poll exists as long as a trigger holds it.
+    A listing is usually one request to the store. The store stays open for a minute, so a change of the connection or
+    of the registry takes effect within a minute. The poll exists as long as a trigger has a reference to it.
     """
 
     def __init__(self, conn_id: str, table: str) -> None:
@@ -63,7 +64,7 @@ class TablePoll:
 
     @classmethod
     def of(cls, conn_id: str, table: str) -> TablePoll:
-        """The poll of a table, shared by all callers that hold it."""
+        """The poll of a table, which all callers in this process share."""
         with _lock:
             poll = _polls.get((conn_id, table))
             if poll is None:
@@ -71,19 +72,19 @@ class TablePoll:
             return poll
 
     async def look(self, not_before: float) -> Look:
-        """The answer of a listing that began at ``not_before`` or later (``time.monotonic``).
+        """The result of a listing that began at ``not_before`` or later (``time.monotonic``).
 
         An older listing may lack a version that the caller has seen.
         """
         while self._last is None or self._last.at < not_before:
             if self._running is None or self._running.done():
                 self._running = _pool().submit(self._list)
-            # The caller may be cancelled, the listing is not, because others wait for it.
+            # A cancelled caller does not cancel the listing, because other triggers may wait for it.
             await asyncio.shield(asyncio.wrap_future(self._running))
         return self._last
 
     async def run(self, work: Callable[[ObjectStore], _Answer]) -> _Answer:
-        """The result of ``work`` on the table's store, in a thread. Errors are as ``_as_poll_error`` raises them."""
+        """Call ``work`` with the table's store, in a thread. Errors are raised as by ``_as_poll_error``."""
 
         def in_thread() -> _Answer:
             with _as_poll_error():
@@ -100,7 +101,7 @@ class TablePoll:
                 self._version = latest_version(self._open(), self._version)
             self._last = Look(at, self._version)
         except AirflowException as error:
-            # A new one, without the frames of the traceback.
+            # A new exception, because ``error`` refers to the frames of its traceback.
             is_permanent = isinstance(error, AirflowFailException)
             self._last = Look(at, None, (AirflowFailException if is_permanent else AirflowException)(str(error)))
         return self._last
@@ -133,7 +134,7 @@ class _SharedHook:
 
     @classmethod
     def of(cls, conn_id: str, *, again: bool = False) -> _SharedHook:
-        """The hook of a connection; a new one after a minute, or with ``again``."""
+        """The hook of a connection. A new hook is made after a minute, or with ``again``."""
         with _lock:
             hook = _hooks.get(conn_id)
             if hook is None or again or time.monotonic() >= hook.until:
@@ -149,7 +150,7 @@ class _SharedHook:
 
 @contextmanager
 def _as_poll_error() -> Iterator[None]:
-    """Raise errors as ``as_task_failure``. An error of Airflow's API is temporary: the connection is read there."""
+    """Raise errors as ``as_task_failure`` does. An error of Airflow's API, which has the connection, is temporary."""
     try:
         with as_task_failure():
             yield

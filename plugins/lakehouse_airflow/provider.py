@@ -1,6 +1,6 @@
 """The metadata of this package as an Airflow provider.
 
-Airflow calls this during its own import, so this module imports nothing of Airflow.
+Airflow calls ``get_provider_info`` while Airflow itself is imported, so this module imports nothing of Airflow.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _modules(*names: str) -> dict[str, Any]:
 
 
 def _asset_uris() -> list[dict[str, Any]]:
-    """The assets in S3, unless Airflow's amazon provider is installed, which describes them in the same way."""
+    """The functions for assets in S3; none if Airflow's amazon provider is installed, which has the same functions."""
     try:
         importlib.metadata.distribution("apache-airflow-providers-amazon")
     except importlib.metadata.PackageNotFoundError:

@@ -1,7 +1,7 @@
 """The registry of this Airflow installation.
 
-The environment variable ``LAKEHOUSE_REGISTRY`` names its file, or ``[lakehouse] registry`` in airflow.cfg. A DAG file
-may name another one (``use_registry``).
+The environment variable ``LAKEHOUSE_REGISTRY`` names the registry's file. If the variable is not set, ``registry`` in
+the section ``[lakehouse]`` of airflow.cfg names it. A DAG file may name another file (``use_registry``).
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from lakehouse_lib.fleet.registry import Registry, RegistryError, Table, read_re
 
 ENVIRONMENT_VARIABLE = "LAKEHOUSE_REGISTRY"
 
-#: The registry that the DAG file of this process names. Airflow parses a DAG file, and runs a task, in an own process.
-_named: str | None = None
+#: The registry that the DAG file of this process names. Airflow parses each DAG file, and runs each task, in a separate
+#: process.
+_used_registry: str | None = None
 
 
 def use_registry(path: str | Path) -> None:
-    """Use this registry in this process instead of the configured one."""
-    global _named
-    _named = str(path)
+    """Use this registry in this process instead of the configured registry."""
+    global _used_registry
+    _used_registry = str(path)
 
 
 def registry_path() -> str | Path:
@@ -39,29 +40,32 @@ def registry_path() -> str | Path:
 
 
 def is_configured() -> bool:
-    """Whether the environment or airflow.cfg names a registry, readable or not."""
+    """Whether the DAG file, the environment or airflow.cfg names a registry, even if its file cannot be read."""
     return bool(_configured())
 
 
 def _configured() -> str:
     from airflow.providers.common.compat.sdk import conf
 
-    return _named or os.environ.get(ENVIRONMENT_VARIABLE) or conf.get("lakehouse", "registry", fallback="")
+    return _used_registry or os.environ.get(ENVIRONMENT_VARIABLE) or conf.get("lakehouse", "registry", fallback="")
 
 
 def load_registry(path: str | Path | None = None) -> Registry:
-    """The registry in ``path``, or in the configured file, without the tables that have mistakes.
+    """The registry in ``path``, without the tables that have mistakes.
+
+    Args:
+        path: the registry's file; None: the file of ``registry_path``.
 
     Raises:
-        RegistryError: as ``read_registry``, or no file is configured.
+        RegistryError: as ``read_registry`` and ``registry_path``.
     """
     return read_registry(registry_path() if path is None else path, skip_invalid_tables=True)
 
 
 def registered(table: str) -> Table | None:
-    """The registry's entry of a table; None for a location, an unknown name, or without a configured registry.
+    """The registry's entry of a table; None for a location, for an unknown name, or if no registry is configured.
 
-    An unknown name may be that of a table below a connection's root.
+    An unknown name is no error, because it may name a table below a connection's root.
 
     Raises:
         RegistryError: the configured registry is missing or not valid.
@@ -74,7 +78,7 @@ def registered(table: str) -> Table | None:
 def require_registered(table: object) -> str:
     """Check that a value from XCom is the name of a registered table, and return it.
 
-    Any user may edit XCom, and a location there would be opened with the connection's keys.
+    Any user may edit XCom. The credentials of the connection would then open any location that a user has put there.
 
     Raises:
         InvalidArgumentError: the registry has no such table.
@@ -84,7 +88,7 @@ def require_registered(table: object) -> str:
 
     registry = load_registry()
     if isinstance(table, str) and table in registry.invalid_tables:
-        registry.table(table)  # raises its mistakes
+        registry.table(table)  # raises an error with the mistakes of the entry
     if not isinstance(table, str) or registry.find(table) is None:
         raise InvalidArgumentError(
             f"table is {table!r}; expected the name of a table in the registry",

@@ -14,7 +14,7 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
     """Check the URI of an asset.
 
     Raises:
-        ValueError: it has no bucket.
+        ValueError: the URI has no bucket.
     """
     if not uri.netloc:
         raise ValueError("URI format s3:// must contain a bucket name")

@@ -12,7 +12,7 @@ def task_metadata(context: Context) -> dict[str, Any]:
     """The fields for the commits of a task: ``airflow`` and, if a user has triggered the run, ``userName``.
 
     ``airflow`` has ``dag_id``, ``run_id``, ``task_id``, ``map_index`` (-1: the task is not mapped) and ``try_number``.
-    A context without a task instance gives no fields.
+    Empty if the context has no task instance.
     """
     task: Any = context.get("ti")
     if task is None:
@@ -23,9 +23,9 @@ def task_metadata(context: Context) -> dict[str, Any]:
 
 
 def task_application(context: Context) -> str | None:
-    """The application id of a task that changes rows at most once: ``airflow:DAG:RUN:TASK:MAP_INDEX``.
+    """The application id of a task, ``airflow:DAG:RUN:TASK:MAP_INDEX``; None if the context has no task instance.
 
-    All tries of a task in a DAG run have the same id. A context without a task instance gives None.
+    All tries of a task in a DAG run have the same id, so the task changes rows at most once.
     """
     task: Any = context.get("ti")
     if task is None:

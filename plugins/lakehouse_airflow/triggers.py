@@ -14,15 +14,16 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.polling import TablePoll
 
-#: The key in the state of the watched asset.
+#: The key of the version in the state of the watched asset.
 _VERSION_KEY = "lakehouse_version"
 
 
 class TableTrigger(BaseTrigger):
     """Fires once, when a table meets a condition.
 
-    The event has the facts of the condition, or ``{"error": text}`` for a permanent error. An error that may be
-    temporary (a failing store; ``failures.failure`` decides) is logged, and the trigger continues to poll.
+    The event is the result of the condition's ``check``, or ``{"error": text}`` after a permanent error. If an error
+    may be temporary (``failures.failure`` decides), such as a failing store, it is logged, and the trigger continues to
+    poll.
 
     Triggers of one table and connection share one listing (``TablePoll``). The condition is checked at the first
     listing, and then after each new version.
@@ -30,7 +31,7 @@ class TableTrigger(BaseTrigger):
     Args:
         table: a table's name in the registry, or its location.
         condition: the condition, as ``lakehouse_lib.fleet.conditions.to_dict`` returns it.
-        lakehouse_conn_id: the table's connection, which the trigger reads, so that it holds no secrets.
+        lakehouse_conn_id: the connection that opens the table. Airflow stores only this id, and no secrets.
         poke_interval: seconds between two listings.
     """
 
@@ -80,7 +81,8 @@ class TableTrigger(BaseTrigger):
             if facts is not None:
                 yield TriggerEvent(facts)
                 return
-            # Half an interval, so that triggers that began at different times come to share each listing.
+            # Also accept a listing that another trigger begins in the second half of the interval. So triggers that
+            # began at different times share listings.
             not_before = look.at + self.poke_interval / 2
             await asyncio.sleep(look.at + self.poke_interval - time.monotonic())
 
@@ -94,19 +96,19 @@ class TableTrigger(BaseTrigger):
 class TableVersionEventTrigger(BaseEventTrigger):
     """Fires whenever the rows of a table have changed, for an ``AssetWatcher``.
 
-    The event is ``{"table", "from_version", "to_version"}``. It covers all commits since the last event; compaction and
-    Z-order change no rows and fire nothing. If the table is created or recreated, ``from_version`` is -1. Errors are
-    logged, and the trigger continues to poll.
+    The event is ``{"table", "from_version", "to_version"}``. It covers all commits since the last check of the table.
+    Compaction and Z-order change no rows, so they fire no event. If the table is created or recreated, ``from_version``
+    is -1. Errors are logged, and the trigger continues to poll.
 
-    At its first start, the trigger waits for the next version. It stores the version of the last event in the state of
-    the watched asset (Airflow 3.3.2 or newer), from which it continues after a restart of the triggerer. On older
-    versions, and if several assets have this trigger, it then waits for the next version again.
+    At its first start, the trigger waits for the next version. It stores the last checked version in the state of the
+    watched asset. After a restart of the triggerer, it continues from the stored version. Before Airflow 3.3.2, and if
+    several assets have this trigger, nothing is stored, and the trigger waits for the next version again.
 
-    An event is repeated if the triggerer is killed right after it.
+    If the triggerer is killed right after an event, the event is repeated.
 
     Args:
         table: a table's name in the registry, or its location.
-        lakehouse_conn_id: the table's connection.
+        lakehouse_conn_id: the connection that opens the table.
         poke_interval: seconds between two listings, which all triggers of a table share.
     """
 
@@ -155,7 +157,7 @@ class TableVersionEventTrigger(BaseEventTrigger):
                 self.log.warning("table %s: %s; the next poke is in %s s", self.table, error, self.poke_interval)
             not_before = look.at + self.poke_interval / 2
             await asyncio.sleep(look.at + self.poke_interval - time.monotonic())
-            # Only now, because Airflow stores the event a moment after it is fired.
+            # The version is stored after the sleep, because Airflow stores the event a moment after it is fired.
             if cursor is not None and cursor != stored and await self._store_version(cursor):
                 stored = cursor
 
@@ -177,13 +179,16 @@ class TableVersionEventTrigger(BaseEventTrigger):
                 return value if isinstance(value, int) else None
             except ValueError:  # several assets have this trigger
                 return None
-            except AirflowRuntimeError as error:  # Airflow's API may be away for a while
+            except AirflowRuntimeError as error:  # Airflow's API may be unavailable for a while
                 self.log.warning("table %s: the stored version is unknown: %s", self.table, error)
                 await asyncio.sleep(self.poke_interval)
         return None
 
     async def _store_version(self, version: int) -> bool:
-        """Whether the version is stored, or there is no place for it."""
+        """Store the version. False: Airflow's API has failed, so the caller has to try again.
+
+        True also if the version cannot be stored, because Airflow is too old or several assets have this trigger.
+        """
         try:
             if self._state is not None:
                 await self._state.aset(_VERSION_KEY, version)

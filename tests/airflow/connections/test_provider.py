@@ -108,7 +108,7 @@ def test_a_connection_is_tested_by_a_listing(tmp_path: Path, monkeypatch: pytest
 
 def test_without_a_folder_a_registered_table_is_listed(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     customer = registry_file.parent / "tables" / "customer"
-    assert answer_to(monkeypatch) == (True, f"the log of customer at {customer} can be listed; no table is there yet")
+    assert answer_to(monkeypatch) == (True, f"the log of customer at {customer} can be listed; there is no table yet")
     write_deltalake(str(customer), pa.table({"id": [1]}))
     assert answer_to(monkeypatch)[1].endswith("its latest version is 0")
     registry_file.write_text('{"tables": ')

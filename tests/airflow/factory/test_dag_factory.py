@@ -139,7 +139,7 @@ def test_a_dag_file_may_name_the_registry_and_kinds(
     registry_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LAKEHOUSE_REGISTRY")
-    monkeypatch.setattr(plugin_registry, "_named", None)
+    monkeypatch.setattr(plugin_registry, "_used_registry", None)
     file = tmp_path / "dags" / "mine.py"
     file.parent.mkdir()
     file.write_text(
