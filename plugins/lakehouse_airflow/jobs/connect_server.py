@@ -1,4 +1,4 @@
-"""The Spark Connect server of a connection of the type ``spark_connect``, for a job's private file."""
+"""The private file of a job that names a Spark Connect server, from a connection of the type ``spark_connect``."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def is_connect_server(connection: Connection) -> bool:
 
 
 def server_file(connection: Connection, properties: Mapping[str, str] | None, driver_memory: str | None) -> str:
-    """The text of the file ``--spark-connect-file``. It contains the token.
+    """The text of the private file for ``--spark-connect-file``, as JSON. The text contains the token of the server.
 
     Args:
         properties: Spark properties of the session.
-        driver_memory: refused, because the driver is in the server.
+        driver_memory: must be None, because the driver is in the server.
 
     Raises:
-        AirflowFailException: a field of the connection is not valid, or there is a driver memory. The text does not
-            contain the token.
+        AirflowFailException: a field of the connection is not valid, or ``driver_memory`` is given. The message does
+            not contain the token.
     """
     name = connection.conn_id
     if driver_memory is not None:

@@ -15,7 +15,7 @@ from spark_jobs.process.private_files import in_this_process, private_path
 def run_in_process(
     job: str, arguments: Sequence[str], private_files: Mapping[str, str], max_bytes: int | None
 ) -> dict[str, Any] | None:
-    """The result of a job; None: it reads more than ``max_bytes``, or only Spark can run it.
+    """The result of a job; None: the job reads more than ``max_bytes``, or only Spark can run it.
 
     Args:
         job: the module's name in ``spark_jobs``.

@@ -1,4 +1,4 @@
-"""The folder in a store where a task's jobs have their objects, and the handle by which a later try finds the job."""
+"""The folder in a store for the objects of a task's jobs, and the handle by which a later try finds a job."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Handle:
     """Where a job of a task runs.
 
     Attributes:
-        name: the name of its objects.
-        command: a digest of its command line and conditions; a try with another digest does not wait for it.
-        machine, process, started: machine, id and start time of its process (``jobs.machine``), which leads a process
-            group.
+        name: the name of the job's objects.
+        command: the ``digest`` of the job; a try with another digest does not wait for the job.
+        machine, process, started: machine, id and start time of the job's process (``jobs.machine``), which leads a
+            process group.
         adopter: the name of another try's submission, if that try waits for the job now.
     """
 
@@ -52,11 +52,11 @@ class Handle:
         return self.machine == this_machine()
 
     def lives(self) -> bool:
-        """Whether the process of a job on this machine is running."""
+        """Whether the process of the job is running on this machine."""
         return start_time(self.process) == self.started
 
     def kill(self) -> None:
-        """Kill the process group of a job on this machine."""
+        """Kill the process group of the job, if it is running on this machine."""
         kill_group(self.process, self.started)
 
 
@@ -67,7 +67,7 @@ class JobFolder:
     3.2 have none.
 
     Args:
-        location: a location in a store. Jobs of other tasks may use it, too.
+        location: a location in a store, which jobs of other tasks may use, too.
         options: the options of the store.
         task: the id of the task in its run (``task_application``); None: no other try finds the job.
     """
@@ -88,44 +88,45 @@ class JobFolder:
         return JobObjects(self.place(), name)
 
     def new_name(self) -> str:
-        """The name of another submission of the task."""
+        """A new name for a submission of the task."""
         return f"{self._task}-{uuid.uuid4().hex[:12]}"
 
     def handle(self) -> Handle | None:
-        """The handle of the task's last submission; None without one."""
-        self._bytes = self._stored()
+        """The handle of the task's last submission; None if there is none."""
+        self._bytes = self._read_handle()
         try:
             return None if self._bytes is None else Handle(**json.loads(self._bytes))
-        except (TypeError, ValueError):  # of another release; it is replaced
+        except (TypeError, ValueError):  # a handle of another release, which is replaced
             return None
 
     def put_handle(self, handle: Handle) -> None:
-        """Replace the handle that ``handle`` has returned. An earlier try may have deleted it at its end.
+        """Replace the handle that ``handle`` has returned, even if an earlier try has deleted that handle meanwhile.
 
         Raises:
-            AirflowException: another try of the task has replaced it.
+            AirflowException: another try of the task has replaced the handle.
         """
         body = json.dumps(asdict(handle)).encode()
         store, _ = self.place()
         if not store.put_if_match(self._handle, body, self._bytes):
-            stored = self._stored()
+            stored = self._read_handle()
             is_put = stored == body or (stored is None and store.put_if_match(self._handle, body, None))
             if not is_put:
-                raise AirflowException("another try of this task has started its job, so this try starts none")
+                raise AirflowException("another try of this task has started the job, so this try does not start it")
         self._bytes = body
 
     def is_replaced(self) -> bool:
         """Whether another try of the task has replaced the handle that this try has put or read."""
-        return self._bytes is not None and self._stored() not in (None, self._bytes)
+        return self._bytes is not None and self._read_handle() not in (None, self._bytes)
 
     def forget(self, name: str) -> None:
-        """Delete the objects of a job that has ended and, if it is the task's last one, the handle.
+        """Delete the objects of a job that has ended, and the handle if it is the handle of this job.
 
-        If another try waits for the job, that try will delete them. The handle is deleted first, because a cleared task
-        would take the outcome of a job with a handle for its own.
+        If another try waits for the job, nothing is deleted, because that try deletes the objects. The handle is
+        deleted first, because a cleared task that finds both handle and outcome takes the old outcome as its own
+        outcome.
 
         Raises:
-            DeltaError: the handle is not deleted; the next try reads the outcome.
+            DeltaError: the handle could not be deleted. The outcome stays, and the next try reads it.
         """
         from lakehouse_lib.errors import DeltaError
 
@@ -134,10 +135,10 @@ class JobFolder:
         handle = None if self._bytes is None else self.handle()
         if handle is not None and handle.name == name:
             self.place()[0].delete_many([self._handle])
-        with suppress(DeltaError):  # deleted after RETENTION_DAYS
+        with suppress(DeltaError):  # ``delete_old`` deletes them after RETENTION_DAYS
             self.objects(name).delete()
 
-    def _stored(self) -> bytes | None:
+    def _read_handle(self) -> bytes | None:
         from lakehouse_lib.errors import ObjectNotFoundError
 
         try:
@@ -146,15 +147,15 @@ class JobFolder:
             return None
 
     def delete_old(self) -> None:
-        """Delete the objects of tasks that were never tried again (``job_objects.delete_old``)."""
+        """Delete old objects of all tasks in the folder (``job_objects.delete_old``). Ignores errors of the store."""
         from lakehouse_lib.errors import DeltaError
 
-        with suppress(DeltaError):  # the next job deletes them
+        with suppress(DeltaError):  # the next job tries again
             delete_old(self.place())
 
 
 def digest(job: str, arguments: Sequence[str], private_files: Mapping[str, str]) -> str:
-    """The digest of what a job does: its command line, and its private files without ``TRY_OPTIONS``.
+    """The digest of a job's command line and of its private files except ``TRY_OPTIONS``.
 
     Args:
         private_files: the texts by the option that names the file.

@@ -11,13 +11,13 @@ _START_TIME, _STATE = 19, 0  # fields of /proc/PID/stat after the name
 
 
 def this_machine() -> str:
-    """An id of this machine's boot and of the container. Processes with the same id can see each other."""
+    """An id of this boot of the machine and of the container. Processes with the same id share their process ids."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}/{os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 - not a path
 
 
 def start_time(process: int) -> int | None:
-    """When a process of this machine was started, in ticks since the boot; None: it has ended."""
+    """The start time of a process of this machine, in ticks since the boot; None: the process has ended."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text(errors="replace")
     except OSError:
@@ -27,7 +27,7 @@ def start_time(process: int) -> int | None:
 
 
 def kill_group(process: int, started: int) -> None:
-    """Kill the process group of a process, if it is the one that was started at this time."""
+    """Kill the process group that ``process`` leads, if this process was started at ``started`` (``start_time``)."""
     if start_time(process) == started:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The pulse of a job: whether the job of an earlier try still runs, on any machine."""
+"""Find out by its pulse whether the job of an earlier try still runs, on any machine."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import time
 
 from spark_jobs.process.job_objects import PULSE_SECONDS, JobObjects
 
-#: A job counts as dead if its pulse has not changed, or has not begun, for this time.
+#: A job counts as dead if its pulse has not changed for 90 seconds, or has not begun after 600 seconds.
 _SECONDS_WITHOUT_PULSE, _SECONDS_TO_BEGIN = 90.0, 600.0
 
 
 class Pulse:
-    """Whether a job runs, by the changes of its pulse. Clocks are not compared."""
+    """The state of a job, judged by the changes of its pulse. The clocks of machines are not compared."""
 
     def __init__(self, objects: JobObjects) -> None:
         self._objects = objects
         self._last = objects.pulse()
-        # A job that has not begun may still fetch its packages.
+        # Before its first pulse, a job may fetch its packages.
         self._seconds = _SECONDS_WITHOUT_PULSE if self._last else _SECONDS_TO_BEGIN
         self._change = self._look = time.monotonic()
 
@@ -25,6 +25,7 @@ class Pulse:
         return time.monotonic() - self._look >= PULSE_SECONDS
 
     def lives(self) -> bool:
+        """Whether the job runs. Reads the pulse only if that ``is_due``."""
         now = time.monotonic()
         if not self.is_due():
             return True

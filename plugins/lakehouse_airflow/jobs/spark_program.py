@@ -1,4 +1,4 @@
-"""What a connection of the type ``spark`` may set, and the spark-submit that it selects."""
+"""Check a connection of the type ``spark``, and find its spark-submit."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 
 def check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
-    """Reject extras that choose a program: users who may edit connections must not run programs on the workers.
+    """Reject extras that select a program, because users who may edit connections must not run programs on the workers.
 
     The provider has the same rules for ``spark-binary`` and ``spark-home``, but only for a binary that it looks up
-    itself. It writes ``keytab`` into a temporary file and never removes it.
+    itself. The provider writes ``keytab`` into a temporary file and never deletes the file.
 
     Raises:
         AirflowFailException: the extra has such a key; the text names connection and key, and no secret value.
@@ -70,18 +70,20 @@ def check_kinds(conn_id: str, extra: Mapping[str, Any]) -> None:
 
 
 def spark_submit_path(name: str) -> str:
+    """The path of a program of Spark: on PATH, else beside this Python; the name itself if it is in neither."""
     beside_python = Path(sys.executable).parent / name
     # Airflow may run from an environment whose bin folder is not on PATH.
     return shutil.which(name) or (str(beside_python) if beside_python.exists() else name)
 
 
 def spark_home(spark_submit: str) -> dict[str, str]:
-    """SPARK_HOME for the spark-submit of this Python's pyspark; empty for another one, or if SPARK_HOME is set.
+    """The variable SPARK_HOME for the spark-submit of this Python's pyspark.
 
-    Without it, that spark-submit does not find Spark in a path with a space.
+    Without this variable, this spark-submit does not find Spark in a path with a space. Empty for another spark-submit,
+    or if SPARK_HOME is set.
     """
     spec = importlib.util.find_spec("pyspark")
-    own = Path(shutil.which(spark_submit) or spark_submit).parent == Path(sys.executable).parent
-    if not own or spec is None or spec.origin is None or "SPARK_HOME" in os.environ:
+    is_of_pyspark = Path(shutil.which(spark_submit) or spark_submit).parent == Path(sys.executable).parent
+    if not is_of_pyspark or spec is None or spec.origin is None or "SPARK_HOME" in os.environ:
         return {}
     return {"SPARK_HOME": str(Path(spec.origin).parent)}

@@ -1,6 +1,6 @@
 """Submit a job of ``spark_jobs`` through Airflow's Spark connection.
 
-spark-submit starts the job. If the connection names a Spark Connect server, the job is a Python process of this machine
+spark-submit starts the job. If the connection names a Spark Connect server, the job is a Python process on this machine
 that uses the server.
 """
 
@@ -45,10 +45,11 @@ except ModuleNotFoundError as error:
 #: Seconds between two checks of the job of an earlier try.
 _POLL_SECONDS = 1.0
 
-#: A killed task asks for a later try at most so long. Airflow waits five seconds for its end.
+#: The number of seconds in which a killed task asks the store whether a later try waits for its job. Airflow gives a
+#: killed task five seconds to end.
 _SECONDS_TO_ASK = 2.0
 
-#: Keys of the provider's description of a connection.
+#: The keys of the dictionary in which the provider describes a connection.
 _CONNECTION = ("master", "queue", "deploy_mode", "spark_binary", "namespace", "principal", "keytab")
 
 #: Properties of a local driver, so that no other machine can connect to the driver.
@@ -56,19 +57,19 @@ _LOCAL_CONF = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "12
 
 
 class JobSubmission(SparkSubmitHook):
-    """The job of a task: submitted once, and found again by the next try if its worker has died.
+    """The job of a task. If the worker dies, the next try of the task finds the job and does not submit it again.
 
     Args:
         job: the module's name in ``spark_jobs``.
         arguments: the job's command line. It is logged, so it must hold no secret.
         folder: the folder of the task's jobs, where the job puts its outcome.
-        durable: the job outlives its task if the task's process or its supervisor is killed. False: the kernel kills
-            the job, too.
-        private_files: the texts of private files, by the option that names the file. They are in memory only.
+        durable: the job continues if the task's process or supervisor is killed. False: the kernel then kills the
+            job, too.
+        private_files: the texts of private files, by the option that names the file. The texts are in memory only.
         conn_id: a connection of the type ``spark_connect``, or of the type ``spark`` with deploy mode ``client``,
             because the driver reads private files from the memory of this machine.
         conf: Spark properties.
-        driver_memory: such as ``2g``; default: Spark's. Refused for a Spark Connect server.
+        driver_memory: such as ``2g``; None: Spark's default. Must be None for a Spark Connect server.
 
     Raises:
         AirflowFailException: the connection is missing (the provider would use YARN), its extra is not a JSON object,
@@ -159,7 +160,7 @@ class JobSubmission(SparkSubmitHook):
         return self._result_of(self._submission_name)
 
     def _result_of(self, name: str) -> dict[str, Any]:
-        """The result in the outcome that was read, or the error in it."""
+        """The result in the outcome that was read last. An error in the outcome is raised."""
         outcome = self._outcome
         self._folder.forget(name)
         if outcome is None:
@@ -176,11 +177,11 @@ class JobSubmission(SparkSubmitHook):
             raise AirflowException(f"the outcome of the job {self._job} cannot be used: {error}") from None
 
     def _submit(self) -> AirflowException | None:
-        """Run the job to its end. Returns the error of spark-submit."""
+        """Run the job to its end. Returns the error of spark-submit; None: there was no error."""
         self._folder.delete_old()
         application = Path(spark_jobs.__path__[0], f"{self._job}.py")
-        reading, self._gate = os.pipe() if self._durable else (None, None)
-        self._reading = reading
+        gate_reader, self._gate = os.pipe() if self._durable else (None, None)
+        self._gate_reader = gate_reader
         try:
             with in_memory(self._private_files) as memory:
                 # The output of Spark and its libraries may not be UTF-8.
@@ -190,13 +191,13 @@ class JobSubmission(SparkSubmitHook):
                     start_new_session=True,
                     encoding="utf-8",
                     errors="replace",
-                    pass_fds=() if reading is None else (reading,),
+                    pass_fds=() if gate_reader is None else (gate_reader,),
                 )
         except AirflowException as error:
             return error
         finally:
-            self._kill()  # a timeout of the task is an exception here, and the job would still run
-            for descriptor in (reading, self._gate):
+            self._kill()  # after a timeout of the task, which is an exception here, the job would continue
+            for descriptor in (gate_reader, self._gate):
                 if descriptor is not None:
                     os.close(descriptor)
             if self._submit_sp is not None and self._submit_sp.stdout is not None:
@@ -205,11 +206,11 @@ class JobSubmission(SparkSubmitHook):
         return None
 
     def _wait(self, earlier: Handle) -> bool:
-        """Wait for the job of an earlier try. False: it ended without an outcome, so it has to be submitted again."""
+        """Wait for the job of an earlier try. False: this job has no outcome, so this try has to submit a job."""
         self._earlier = earlier
         objects = self._folder.objects(earlier.name)
         if earlier.command != self._command:
-            self.log.info("the job %s of an earlier try does something else; it is cancelled", earlier.name)
+            self.log.info("the job %s of an earlier try has other arguments or conditions; cancel it", earlier.name)
             self._kill_earlier()
             return False
         self.log.info(
@@ -238,7 +239,7 @@ class JobSubmission(SparkSubmitHook):
             earlier.kill()  # a JVM may hang after the end of its driver
         if self._outcome is None:
             self.log.info("the job %s has died; it is submitted again", earlier.name)
-            objects.stop()  # if it is only unreachable, it ends at its next pulse
+            objects.stop()  # a job that is only unreachable ends at its next pulse
         self._earlier = None
         return self._outcome is not None
 
@@ -250,13 +251,13 @@ class JobSubmission(SparkSubmitHook):
     def on_kill(self) -> None:
         """Kill spark-submit and the driver's Python, so that nothing commits after the task has ended.
 
-        Airflow calls this from a signal handler, and the task's code continues afterwards; a job that has not started
-        must not start then. If a later try waits for the job, the job goes on: Airflow kills a task that it has started
-        again while the task was running, such as after the death of the scheduler.
+        Airflow calls this method from a signal handler, and the task's code continues afterwards. A job that has not
+        started must then not start. If a later try waits for the job, the job continues. This happens after the death
+        of a scheduler: Airflow starts another try while the old try is running, and then kills the old try.
         """
         self._is_killed = True
         if self._is_adopted():
-            self.log.info("a later try waits for the job of this one, so the job goes on")
+            self.log.info("a later try waits for the job of this try, so the job continues")
             return
         self._kill()
         if self._earlier is not None and self._earlier.is_here:
@@ -299,17 +300,17 @@ class JobSubmission(SparkSubmitHook):
         if not self._is_connect:
             connection: dict[str, Any] = super()._resolve_connection()
             return connection
-        # The provider would read the fields of a server as those of a master.
+        # The provider would read the fields of the Spark Connect connection as those of a Spark master.
         return {**dict.fromkeys(_CONNECTION), "master": "", "spark_binary": sys.executable}
 
     def _build_spark_submit_command(self, application: str) -> list[str]:
         if self._is_connect:
-            return tied_to_this_process([sys.executable, application, *self._application_args], self._reading)
+            return tied_to_this_process([sys.executable, application, *self._application_args], self._gate_reader)
         command: list[str] = super()._build_spark_submit_command(application)
         return command
 
     def _get_spark_binary_path(self) -> list[str]:
-        return tied_to_this_process(super()._get_spark_binary_path(), self._reading)
+        return tied_to_this_process(super()._get_spark_binary_path(), self._gate_reader)
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         if self._is_killed:  # on_kill was called before the process id was known
@@ -319,9 +320,9 @@ class JobSubmission(SparkSubmitHook):
         super()._process_spark_submit_log(itr)
 
     def _open_gate(self, process: int) -> None:
-        """Let the job begin, after its handle is in the store: no job outlives its task without a handle."""
+        """Put the handle of the job, and then let the job begin. So each job that outlives its task has a handle."""
         started = start_time(process)
         if started is None:
-            return  # it has ended; its output says why
+            return  # the process has ended; its output has the reason
         self._folder.put_handle(Handle(self._submission_name, self._command, this_machine(), process, started))
         os.write(self._gate, b"1")

@@ -16,8 +16,9 @@ from spark_jobs.process.parent import dying_with_parent
 def dying_with_supervisor() -> Iterator[None]:
     """While the block runs, the kernel kills this task if its supervisor dies.
 
-    Airflow retries a task whose supervisor sends no heartbeat. The old process would run at the same time as the retry,
-    until its next message. Does nothing in a task without a supervisor (``dag.test()``).
+    Airflow retries a task whose supervisor sends no heartbeat. Without this function, the old process would run at the
+    same time as the retry, until it sends its next message to the supervisor. In a task without a supervisor
+    (``dag.test()``), this function does nothing.
 
     Raises:
         AirflowException: the supervisor has already died.
