@@ -2,8 +2,8 @@
 
 The fields are those of Airflow's amazon provider, which need not be installed: login and password are the keys, and
 the extra JSON has ``aws_session_token``, ``region_name``, ``endpoint_url``, ``profile_name``, ``role_arn`` with
-``assume_role_kwargs``, and ``service_config`` with settings of S3 or STS only. A field of the provider that is not
-supported here is an error; any other field is a storage option (docs/stores.md).
+``assume_role_kwargs``, and ``service_config`` with the ``endpoint_url`` of ``s3`` and ``sts``. A field of the provider
+that is not supported here is an error. Any other field is a storage option (docs/stores.md).
 """
 
 from __future__ import annotations
@@ -36,37 +36,37 @@ _UNSUPPORTED = (
     "session_kwargs",
 )
 _SESSION_NAME = "lakehouse"
-#: In the order of boto3's credentials.
+#: The storage options for the keys, in the order of boto3's credentials.
 _KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 
 
 def aws_options(connection: Connection) -> dict[str, str]:
-    """The storage options of S3; the keys of an assumed role are cached in this process until they expire.
+    """The storage options of S3. Their secrets are masked in the task's log.
 
-    Every secret among them is masked in the task's log.
+    The keys of an assumed role are cached in this process until shortly before they expire.
 
     Raises:
         AirflowFailException: the extra is not valid JSON or has a field that is not supported, a key or token has an
-            invalid character, the profile does not exist, or the role cannot be assumed. No text shows a secret.
+            invalid character, the profile does not exist, or the role cannot be assumed. No message shows a secret.
         AirflowException: STS does not answer.
     """
     extra = extra_of(connection)
     name = connection.conn_id
-    refused = [key for key in _UNSUPPORTED if extra.get(key)]
+    unsupported = [key for key in _UNSUPPORTED if extra.get(key)]
     if extra.pop("verify", True) not in (True, None):
-        refused.append("verify")
+        unsupported.append("verify")
     if extra.pop("assume_role_method", "assume_role") != "assume_role":
-        refused.append("assume_role_method")
-    if refused:
+        unsupported.append("assume_role_method")
+    if unsupported:
         raise AirflowFailException(
-            f"the extra of the connection {name!r} has {', '.join(refused)}, which is not supported; expected keys, "
-            "profile_name or role_arn as credentials, and endpoint_url and region_name for the server"
+            f"the extra of the connection {name!r} has {', '.join(unsupported)}, which is not supported; expected "
+            "keys, profile_name or role_arn as credentials, and endpoint_url and region_name for the server"
         )
     services = taken_as_object(extra, "service_config", name)
     s3, sts = taken_as_object(services, "s3", name), taken_as_object(services, "sts", name).get("endpoint_url")
     access_key = connection.login or extra.pop("aws_access_key_id", None)
     secret_key = connection.password or extra.pop("aws_secret_access_key", None)
-    keys = _checked(name, (access_key, secret_key, extra.pop("aws_session_token", None)))
+    keys = _check_keys(name, (access_key, secret_key, extra.pop("aws_session_token", None)))
     profile, region = extra.pop("profile_name", None), extra.pop("region_name", None)
     role, role_options = extra.pop("role_arn", None), taken_as_object(extra, "assume_role_kwargs", name)
     endpoint = s3.get("endpoint_url") or extra.get("endpoint_url")
@@ -74,8 +74,8 @@ def aws_options(connection: Connection) -> dict[str, str]:
     if profile or role:
         session_options = {**keys, "profile_name": profile, "region_name": region}
         assumed_role = {"RoleArn": role, "RoleSessionName": _SESSION_NAME, **role_options} if role else None
-        ask = partial(_from_session, name, session_options, assumed_role, sts)
-        session = shared_keys([name, session_options, assumed_role, sts], ask) if role else ask()
+        request_keys = partial(_from_session, name, session_options, assumed_role, sts)
+        session = shared_keys([name, session_options, assumed_role, sts], request_keys) if role else request_keys()
         keys, region = session.keys, session.region
     options = {**extra, **keys, "aws_region": region, "aws_endpoint_url": endpoint}
     return {key: _text(value) for key, value in options.items() if value not in (None, "")}
@@ -89,7 +89,7 @@ def _from_session(
         raise AirflowFailException(
             f"the connection {connection!r} has a profile or a role, which needs boto3; install boto3"
         )
-    if sts is not None and "@" in sts:  # boto3's errors quote it
+    if sts is not None and "@" in sts:  # boto3's errors quote the URL
         raise AirflowFailException(
             f"the connection {connection!r} has credentials in the endpoint_url of sts; expected a URL without them"
         )
@@ -100,24 +100,24 @@ def _from_session(
 
     def error_text(error: Exception) -> str:
         """The error's text without secrets, because Airflow stores a trigger's error unmasked in its database."""
-        return without_secrets(str(error), [own[name] for name in _KEYS[1:] if own.get(name)])
+        return without_secrets(str(error), [session_keys[name] for name in _KEYS[1:] if session_keys.get(name)])
 
-    own = {key: session[key] for key in _KEYS if key in session}
+    session_keys = {key: session[key] for key in _KEYS if key in session}
     try:
         boto_session = boto3.Session(**{key: value for key, value in session.items() if value})
         credentials = boto_session.get_credentials()
         if credentials is not None:
-            own = _checked(
+            session_keys = _check_keys(
                 connection, credentials.get_frozen_credentials()[:3], f" that boto3 found ({credentials.method})"
             )
         if role is None:
-            return SessionKeys(own, boto_session.region_name)
+            return SessionKeys(session_keys, boto_session.region_name)
         role_keys = boto_session.client("sts", endpoint_url=sts).assume_role(**role)["Credentials"]
     except (ConnectionError, HTTPClientError) as error:
         raise AirflowException(f"the connection {connection!r}: {error_text(error)}") from None
     except (BotoCoreError, ClientError) as error:
         raise AirflowFailException(f"the connection {connection!r}: {error_text(error)}") from None
-    keys = _checked(
+    keys = _check_keys(
         connection, (role_keys["AccessKeyId"], role_keys["SecretAccessKey"], role_keys["SessionToken"]), " of the role"
     )
     if "Expiration" not in role_keys:  # other servers than Amazon's may omit it; such keys are not cached
@@ -125,8 +125,8 @@ def _from_session(
     return SessionKeys.until(role_keys["Expiration"].timestamp(), keys, boto_session.region_name)
 
 
-def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str, str]:
-    """The keys by the names of their storage options. The secret ones are masked in the task's log from now on.
+def _check_keys(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str, str]:
+    """The keys by the names of their storage options. From now on, the secret keys are masked in the task's log.
 
     Keys are sent in headers. boto3's error about an invalid header quotes the header as a Python literal, which no mask
     matches. So this function finds invalid characters before boto3 does.
@@ -136,7 +136,7 @@ def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str
         origin: the source of the keys, for the error.
 
     Raises:
-        AirflowFailException: a key has an invalid character. The text does not show the key.
+        AirflowFailException: a key has an invalid character. The message does not show the key.
     """
     from lakehouse_lib.errors import InvalidArgumentError
     from lakehouse_lib.store.s3.options import check_key
@@ -144,7 +144,7 @@ def _checked(connection: str, keys: Iterable[Any], origin: str = "") -> dict[str
     options = {name: _text(value) for name, value in zip(_KEYS, keys, strict=True) if value}
     for name in _KEYS[1:]:
         if name in options:
-            mask_secret(options[name].strip())  # masks the key with a line break around it, too
+            mask_secret(options[name].strip())  # masks the key even if a line break surrounds it
     try:
         for name, text in options.items():
             check_key(text, f"{name}{origin}", connection)

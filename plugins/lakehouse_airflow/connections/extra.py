@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 def extra_of(connection: Connection) -> dict[str, Any]:
     """The connection's extra as a dict, without null values.
 
-    Airflow itself reads malformed JSON as an empty extra, and a table would then be opened with other options.
+    Airflow itself reads malformed JSON as an empty extra. The table would then be opened without the options.
 
     Raises:
-        AirflowFailException: the extra is not a JSON object. The text does not show it, because it may hold secrets.
+        AirflowFailException: the extra is not a JSON object. The message does not show the extra, which may have
+            secrets.
     """
     if not (connection.extra or "").strip():
         return {}
@@ -39,7 +40,7 @@ def taken_as_object(extra: dict[str, Any], key: str, connection: str) -> dict[st
     """Remove a key from the extra and return its value, a JSON object; empty if the key is missing.
 
     Raises:
-        AirflowFailException: the value is not an object. The text does not show it.
+        AirflowFailException: the value is not an object. The message does not show the value.
     """
     value = extra.pop(key, None) or {}
     if not isinstance(value, Mapping):

@@ -12,7 +12,8 @@ from lakehouse_lib.fleet.registry import Registry
 if TYPE_CHECKING:
     from lakehouse_lib.ledger import Ledger
 
-#: A connection of type ``lakehouse``: its password is the key, its extra has the options of the ledger's store.
+#: The id of a connection of type ``lakehouse``. Its password is the key, and its extra has the options of the ledger's
+#: store.
 LEDGER_CONNECTION = "lakehouse_ledger"
 
 

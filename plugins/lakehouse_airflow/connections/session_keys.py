@@ -1,4 +1,4 @@
-"""A cache of the keys of assumed AWS roles, in this process's memory, until shortly before they expire.
+"""A cache of the keys of assumed AWS roles, in the memory of this process, until shortly before the keys expire.
 
 A triggerer polls tables for days. Without the cache, each poll would call STS, and new keys would need a new boto3
 client.
@@ -46,19 +46,19 @@ class SessionKeys:
         return cls(keys, region, expires - min(_RENEWED_BEFORE_SECONDS, life / 3))
 
 
-# The process id, because a forked child must not wait for a request of its parent's thread; and a digest of the inputs,
-# because the inputs hold secrets.
+# The key of the cache: the process id and a digest of the inputs. The process id, because a forked child must not wait
+# for a request of its parent's thread. A digest, because the inputs have secrets.
 _Key = tuple[int, bytes]
-#: Failed requests are removed.
+#: The answers of STS, pending or done. Failed requests are removed.
 _answers: OrderedDict[_Key, Future[SessionKeys]] = OrderedDict()
 _lock = ProcessLock()
 
 
 def shared_keys(inputs: object, ask: Callable[[], SessionKeys]) -> SessionKeys:
-    """The cached keys for the same inputs; calls ``ask`` if there are none, or if they must be renewed.
+    """The cached keys for the same inputs. If there are none, or if they must be renewed, ``ask`` returns new keys.
 
-    Of concurrent threads one calls ``ask``, and the others wait for its result. An error is raised in each of them and
-    is not cached.
+    If several threads need the same keys, one thread calls ``ask``, and the other threads wait for the result. An error
+    is raised in each of these threads and is not cached.
 
     Args:
         inputs: all values on which the keys depend, as plain JSON values.
@@ -78,7 +78,7 @@ def shared_keys(inputs: object, ask: Callable[[], SessionKeys]) -> SessionKeys:
 
 
 def _answer(key: _Key) -> tuple[Future[SessionKeys], bool]:
-    """The cached answer for these inputs, pending or done, or a new one; and whether it is new."""
+    """The cached answer for these inputs, pending or done, or else a new answer; and whether the answer is new."""
     with _lock:
         answer = _answers.get(key)
         is_new = answer is None or (answer.done() and answer.result().renew_at <= time.time())

@@ -1,7 +1,7 @@
 """Select the storage options for a table from a connection's extra JSON (docs/stores.md).
 
-One connection serves tables in all kinds of stores; each store gets the options that it takes. The library is imported
-only when a table is opened, so the plugin also loads without it.
+One connection serves tables in all kinds of stores. Each store gets only the options that it has. The functions import
+the library, so the plugin also loads without the library.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ACCOUNTS = {"s3": "aws"}
 
 
 def account_type(location: str) -> str | None:
-    """The type of the connection with credentials for a location; None: its store needs no credentials."""
+    """The type of the connection with the credentials for a location; None: the location needs no credentials."""
     from lakehouse_lib.store.schemes import kind_of
 
     kind = kind_of(location)
@@ -29,16 +29,17 @@ def store_options(location: str, own: Mapping[str, Any], account: Mapping[str, s
     """The options of the store at a location.
 
     Options of other kinds of stores are left out. An unknown option stays, and the store raises an error with its name.
-    Own options override those of the account, whatever their spelling; credentials are overridden as a whole.
+    The options ``own`` override the options ``account``, in any spelling of their names. If ``own`` has a credential,
+    all credentials of ``account`` are left out.
 
     Args:
         own: options of a connection of type ``lakehouse``.
-        account: options of the connection of type ``account_type(location)`` to which it refers.
+        account: options of the connection of type ``account_type(location)`` to which that connection refers.
     """
     from lakehouse_lib.store.schemes import kind_of, kinds
 
     kind = kind_of(location)
-    if kind is None:  # no store opens it
+    if kind is None:  # no store opens the location
         return {}
     texts = {}
     for name, value in own.items():
@@ -55,14 +56,14 @@ def store_options(location: str, own: Mapping[str, Any], account: Mapping[str, s
 
 
 def _roots(value: Any, kind: StoreKind) -> str:
-    """The roots in stores of ``kind``. A text belongs to the kind of its first location; a list may have many kinds."""
+    """The roots in stores of ``kind``. The first location of a text decides its kind; a list may have several kinds."""
     if not isinstance(value, list):
         return str(value) if _is_of(str(value).lstrip(), kind) else ""
     return kind.roots_separator.join(str(root) for root in value if _is_of(str(root), kind))
 
 
 def _is_of(location: str, kind: StoreKind) -> bool:
-    """Whether a store of that kind opens the location; True for an unknown scheme, which the store then rejects."""
+    """Whether a store of ``kind`` opens the location; True for an unknown scheme, which the store then rejects."""
     from lakehouse_lib.store.schemes import kind_of
 
     owner = kind_of(location)
