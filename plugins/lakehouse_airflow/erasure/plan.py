@@ -1,7 +1,7 @@
 """The plan of an erasure: the number of a person's rows by table, written to the ledger and read back.
 
-The plan contains no identifier. The person's keys are a separate document, and the plan has its keyed digest. The keys
-are deleted when the request is over.
+The plan contains no identifier. The person's keys are in a separate document, and the plan has the keyed digest of this
+document. The keys are deleted when the request is over.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KIND = "erasure"
 
 
 def find(hook: LakehouseHook, configured: Subject, subject_id: int | str, *, erase_mentions: bool) -> dict[str, Place]:
-    """A person's rows in the latest versions, by table name; rows on disk are not counted.
+    """Find a person's rows in the latest versions, by table name. Older files on disk are not searched.
 
     Args:
         configured: the registry's subject, with the quarantines of its tables.
@@ -57,7 +57,7 @@ def keys_document(request: str, subject_id: int | str, places: Iterable[Place]) 
 
 
 def places_of(ledger: Ledger, plan: Document) -> tuple[int | str, dict[str, Place]]:
-    """The person's id and the places of a plan, by table, with their keys from the ledger.
+    """The person's id, and the places of a plan by table. The keys of the places are read from the ledger.
 
     Raises:
         LedgerError: the keys are edited or sealed with another key.
@@ -101,10 +101,10 @@ def delete_identifiers(ledger: Ledger, request: str) -> None:
 def is_over(ledger: Ledger, request: str, registry: Registry, now: datetime) -> bool:
     """Whether a request no longer needs its keys: it has its record, was rejected, or was not answered in time.
 
-    A request's own run deletes the keys, unless the run was killed, deleted or marked by hand, or the registry does not
-    have the subject. A request counts as unanswered a day after its response time; without the subject, a day after the
-    default response time. An approved request without a record is not over, because another request may not find its
-    keys again.
+    The run of a request deletes the keys, unless the run was killed, deleted or marked by hand, or the registry does
+    not have the subject. A request counts as unanswered a day after its response time. If the registry does not have
+    the subject, the default response time applies. An approved request without a record is not over, because another
+    request may not find its keys again.
 
     Raises:
         LedgerError: a document of the request is edited or sealed with another key.

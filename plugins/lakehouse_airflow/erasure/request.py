@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Erasure:
-    """An approved request of an erasure.
+    """An approved request for an erasure.
 
     Attributes:
         subject: the registry's subject, with the quarantines of its tables.
@@ -49,12 +49,12 @@ class Erasure:
         """Remove conditions and partition values, which hold the person's keys, from errors that leave the block."""
         from lakehouse_lib.privacy.partition_values import without_partition_values
 
-        def without(text: str) -> str:
+        def hide_keys(text: str) -> str:
             for place in self.places.values():
                 text = text.replace(place.keys.sql(), f"<keys of request {self.request}>")
             return without_partition_values(text)
 
-        with rewritten(without):
+        with rewritten(hide_keys):
             yield
 
     def require_same_tables(self, hook: LakehouseHook) -> None:
@@ -63,7 +63,7 @@ class Erasure:
         A table after ``CREATE OR REPLACE TABLE`` passes: it has another id, but its old files are in the same folder.
 
         Raises:
-            AirflowFailException: tables were recreated; their old files may be elsewhere, with the person's rows.
+            AirflowFailException: tables were recreated; old files with the person's rows may be in another folder.
         """
         from lakehouse_lib.privacy.traces import table_ids
 
@@ -75,8 +75,8 @@ class Erasure:
         if new_tables:
             raise AirflowFailException(
                 f"tables were recreated since request {self.request} was planned ({', '.join(new_tables)}), and the "
-                "old ones may still hold the person's rows elsewhere; restore the old tables, or trigger the erasure "
-                "again"
+                "old tables may still have the person's rows in another folder; restore the old tables, or trigger the "
+                "erasure again"
             )
 
 
@@ -116,10 +116,10 @@ class ErasureTasks:
         if record is not None:
             return Erasure(ledger, pointer.request, plan, decision, subject, 0, {}, record)
         identifier, places = erasure_plan.places_of(ledger, plan)
-        elsewhere = find_moves(places, registry, self.subject)
-        if elsewhere:
+        moves = find_moves(places, registry, self.subject)
+        if moves:
             raise AirflowFailException(
-                f"the registry has changed since request {pointer.request} was planned ({'; '.join(elsewhere)}); this "
+                f"the registry has changed since request {pointer.request} was planned ({'; '.join(moves)}); this "
                 "try has changed nothing; restore the registry's entries, or trigger the erasure again"
             )
         ordered = {table: places[table] for table in subject.tables() if table in places}
