@@ -29,19 +29,22 @@ if TYPE_CHECKING:
 
 
 class LakehouseTableSensor(BaseSensorOperator):
-    """Waits until a table meets a condition. It also waits if the table does not exist.
+    """Waits until a table exists and meets a condition.
 
-    A poke lists the end of the log. If the table has a new version, the condition is checked.
+    A poke lists the end of the log and checks the condition. The triggerer checks the condition only after a new
+    version.
 
-    With ``soft_fail`` the sensor skips only after its timeout. An error fails the sensor. If the store still raises an
-    error at the timeout, the sensor fails, too, because it is unknown whether the table meets the condition.
+    With ``soft_fail``, the sensor is skipped only after its timeout. An error fails the sensor. If the store still
+    raises an error at the timeout, the sensor fails, too, because it is unknown whether the table meets the condition.
 
-    Returns the facts that meet the condition, with ``table`` and ``version``.
+    Returns the table, the version, and the values by which the version meets the condition.
 
     Args:
         table: a table's name in the registry, or its location (templated).
-        lakehouse_conn_id: connection of type ``lakehouse`` (templated); the default one may be missing.
-        deferrable: wait in the triggerer; default ``[operators] default_deferrable``.
+        lakehouse_conn_id: connection of type ``lakehouse`` or ``aws`` (templated); the default connection may be
+            missing.
+        deferrable: wait in the triggerer; default: ``default_deferrable`` in the section ``[operators]`` of
+            airflow.cfg.
 
     Raises:
         AirflowFailException: the condition does not fit the table.
@@ -67,10 +70,10 @@ class LakehouseTableSensor(BaseSensorOperator):
 
     @abstractmethod
     def condition(self) -> Condition:
-        """The condition, from the rendered fields.
+        """The condition, made from the rendered arguments.
 
         Raises:
-            AirflowFailException: a field is not valid.
+            AirflowFailException: an argument is not valid.
         """
 
     def execute(self, context: Context) -> Any:
@@ -123,12 +126,12 @@ class LakehouseTableSensor(BaseSensorOperator):
                 return result.xcom_value
 
     def _last_look(self, context: Context) -> PokeReturnValue:
-        """Poke once more after a timeout. It raises an error of the store; the trigger would poll again instead."""
+        """Poke once more after a timeout. Errors of the store are raised here, but the trigger would poll again."""
         return self.poke(context)
 
     @contextmanager
     def _skip_only_at_timeout(self) -> Iterator[None]:
-        """Raise the cause of a skip that is not a timeout, because with ``soft_fail`` Airflow skips for any error."""
+        """Raise the error behind a skip, except after a timeout. With ``soft_fail``, Airflow turns any error into a skip."""
         try:
             yield
         except AirflowSkipException as skip:

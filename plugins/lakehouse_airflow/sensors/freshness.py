@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 class LakehouseFreshnessSensor(LakehouseTableSensor):
     """Waits until the newest rows of a table are at most ``max_age`` old.
 
-    Without ``column``, the age is that of the newest commit that has changed rows: compaction and Z-order change none.
-    With a column, it is the age of its largest value by the statistics in the log. A date begins at midnight, and times
-    without a zone are in UTC.
+    Without ``column``, the age is that of the newest commit that has changed rows. Compaction and Z-order change no
+    rows. With ``column``, the age is that of the largest value of the column, by the statistics in the log. A date
+    counts as its midnight, and times without a zone are in UTC.
 
     Returns ``{"table", "version", "newest", "age_seconds"}``; ``newest`` is a time in UTC.
 
     Args:
-        max_age: a timedelta, or seconds (templated).
-        column: of type date, timestamp or timestamp_ntz (templated).
+        max_age: a timedelta, or a number of seconds (templated).
+        column: a column of type date, timestamp or timestamp_ntz (templated); None: the age of the newest commit.
     """
 
     template_fields: Sequence[str] = (*LakehouseTableSensor.template_fields, "max_age", "column")

@@ -19,8 +19,8 @@ class LakehousePartitionSensor(LakehouseTableSensor):
     Returns ``{"table", "version", "files"}`` with the number of files in the partition.
 
     Args:
-        partition: partition column -> value, such as ``{"day": "{{ ds }}"}`` (templated); None: NULL. Partition columns
-            that are left out may have any value.
+        partition: partition column -> value, such as ``{"day": "{{ ds }}"}`` (templated). The value None is NULL.
+            Partition columns that are left out may have any value.
 
     Raises:
         AirflowFailException: a column is not a partition column, or a value is not of its type.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LakehouseQualitySensor(LakehouseTableSensor):
-    """Waits until the last batch that was loaded into a registered table has passed: no file refused, no row rejected.
+    """Waits until the last batch of a registered table has passed the checks: no file was refused, and no row rejected.
 
     A batch that is still being loaded has not passed yet.
 
@@ -23,7 +23,7 @@ class LakehouseQualitySensor(LakehouseTableSensor):
 
     Args:
         table: a name in the registry; the table needs a source (templated).
-        allow_rejected_rows: accept a batch with rows in the quarantine (templated).
+        allow_rejected_rows: also accept a batch with rejected rows, which are in the quarantine (templated).
 
     Raises:
         AirflowFailException: the table is not in the registry, or has no source.

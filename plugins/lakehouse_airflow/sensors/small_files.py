@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class LakehouseSmallFilesSensor(LakehouseTableSensor):
-    """Waits until a table has fewer than ``below`` small files: files below half of the target size.
+    """Waits until a table has fewer than ``below`` small files. A file is small below half of the target size.
 
     Returns ``{"table", "version", "small_files"}``.
 
     Args:
         below: a number of files (templated).
-        target_file_size: bytes (templated); default: the value in the registry, else that of the table.
+        target_file_size: bytes (templated); default: the value in the registry, else the target size of the table.
     """
 
     template_fields: Sequence[str] = (*LakehouseTableSensor.template_fields, "below", "target_file_size")

@@ -1,4 +1,4 @@
-"""Values of a sensor's fields, which a template may have rendered as text."""
+"""Parse the arguments of a sensor, which a template may have rendered as text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 
 def whole_number(name: str, value: Any, least: int, meaning: str) -> int | None:
-    """The number in a field; None if the template has no value.
+    """The whole number in an argument; None if the argument has no value.
+
+    Args:
+        name, meaning: the name of the argument and the meaning of its value, for the error.
+        least: the smallest valid number.
 
     Raises:
         AirflowFailException: the value is not a whole number, or is below ``least``.
     """
-    if value in (None, "", "None"):  # a template without a value renders as text
+    if value in (None, "", "None"):  # a template without a value renders to text
         return None
     try:
         number = int(value)
@@ -26,10 +30,10 @@ def whole_number(name: str, value: Any, least: int, meaning: str) -> int | None:
 
 
 def seconds(name: str, value: Any) -> float:
-    """The seconds of a timedelta, of a number, or of a number as text.
+    """The number of seconds in an argument: a timedelta, a number, or a number as text.
 
     Raises:
-        AirflowFailException: the value is none of these, or is not above 0.
+        AirflowFailException: the value has another form, or is not above 0.
     """
     try:
         duration = value.total_seconds() if isinstance(value, timedelta) else float(value)

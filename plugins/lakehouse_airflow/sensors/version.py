@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 class LakehouseTableVersionSensor(LakehouseTableSensor):
     """Waits until a table has a version later than ``baseline_version`` and at least ``target_version``.
 
-    Without both, it waits for the next version after its start. A poke needs no Spark and does not open the table.
+    Without both arguments, the sensor waits for the next version after its start. A poke only lists the log.
 
     Returns ``{"table", "version", "baseline_version"}``.
 
     Args:
         baseline_version: the version after which to wait; -1: before the first version (templated).
         target_version: the version to wait for (templated).
-        allow_recreation: accept a version below the baseline, which means that the table was recreated; else it fails.
+        allow_recreation: accept a version below the baseline, which means that the table was recreated. False: fail.
 
     Raises:
         AirflowFailException: the table was recreated without ``allow_recreation``; a version is not a number; or the
-            mode is ``reschedule`` without a baseline or target, so that each poke would wait for another version.
+            mode is ``reschedule`` without a baseline or target, because each poke would start at another version.
     """
 
     template_fields: Sequence[str] = (*LakehouseTableSensor.template_fields, "baseline_version", "target_version")
@@ -60,17 +60,17 @@ class LakehouseTableVersionSensor(LakehouseTableSensor):
         if self._versions() == (None, None):
             if self.reschedule:
                 raise AirflowFailException("mode 'reschedule' needs a baseline_version or a target_version")
-            now = self._version_now()
-            self.baseline_version = -1 if now is None else now
+            latest = self._latest_version()
+            self.baseline_version = -1 if latest is None else latest
         return super().execute(context)
 
     def _last_look(self, context: Context) -> PokeReturnValue:
-        if self._versions() == (None, None):  # only the trigger had the baseline
-            self._version_now()
+        if self._versions() == (None, None):  # the baseline was only in the trigger
+            self._latest_version()
             return PokeReturnValue(False)
         return super()._last_look(context)
 
-    def _version_now(self) -> int | None:
+    def _latest_version(self) -> int | None:
         with as_task_failure():
             return LakehouseHook(self.lakehouse_conn_id).version(self.table)
 
