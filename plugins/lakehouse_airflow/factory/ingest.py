@@ -1,8 +1,8 @@
 """Loads new files from the landing folders, with a task for each table.
 
-Trigger it with `{"tables": ["orders"]}` to load some tables only. Each file is loaded once, and later runs skip it. A
-table that fails does not stop the others. Each table with new rows gets an asset event, which starts the DAGs that are
-scheduled on it.
+Trigger this DAG with `{"tables": ["orders"]}` to load only some tables. Each file is loaded once, and later runs skip
+the file. If a table fails, the other tables are still loaded. Each table with new rows gets an asset event, which
+starts the DAGs that are scheduled on the table.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lakehouse_lib.fleet.registry import DagShare, Registry, dag_shares
 def ingest_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
     """The id and the factory of each DAG that loads tables.
 
-    A table or a group may have its own DAG (``airflow.per`` in the registry). One DAG loads all other tables that have
-    a source. It exists even if there are none.
+    A table or a group may have a separate DAG (``airflow.per`` in the registry). The DAG ``lakehouse_ingest`` loads all
+    other tables that have a source. It exists even if there are no such tables.
     """
     for share in dag_shares(registry, registry.loaded_tables()):
         yield dag_id_of("ingest", share), partial(_ingest_dag, registry, share)
@@ -66,6 +66,6 @@ def _ingest_dag(registry: Registry, share: DagShare) -> DAG:
             **store,
         )
         ingest >> publish
-        # Makes the run fail if a load fails; the state of ``publish`` alone would decide otherwise.
+        # This task makes the run fail if a load fails. Otherwise only the state of ``publish`` would decide.
         ingest >> EmptyOperator(task_id="all_loaded")
     return dag

@@ -1,4 +1,4 @@
-"""``lakehouse_dags``: the DAGs of a registry, in a DAG file of three lines."""
+"""Make all DAGs of a registry with one call in a DAG file."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from lakehouse_lib.fleet.registry import Registry
 
 
 def erasure_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
-    """The DAGs of subjects. Without subjects nothing is imported, because approvals need Airflow 3.3."""
+    """The DAGs of subjects. Their module needs Airflow 3.3, so it is imported only if the registry has subjects."""
     if registry.subjects:
         from lakehouse_airflow.factory import erasure
 
         yield from erasure.erasure_dags(registry)
 
 
-#: The kinds of DAGs. Each function yields, for each of its DAGs, the id and a function that makes it.
+#: The kinds of DAGs. Each function yields, for each DAG of its kind, the id and a function that makes the DAG.
 _KINDS: dict[str, Callable[[Registry], Iterator[tuple[str, Callable[[], DAG]]]]] = {
     "ingest": ingest_dags,
     "maintenance": maintenance_dags,
@@ -36,18 +36,18 @@ _KINDS: dict[str, Callable[[Registry], Iterator[tuple[str, Callable[[], DAG]]]]]
 def lakehouse_dags(registry: str | Path | None = None, *, only: Collection[str] = tuple(_KINDS)) -> dict[str, DAG]:
     """Make the DAGs of a registry in the DAG file that calls this function. Airflow registers them.
 
-    While Airflow parses the file for a task, only the DAG of the task is made. A table with mistakes in the registry
-    has no DAG, and the DAG ``lakehouse_registry`` fails with its mistakes; the other tables have their DAGs.
+    When Airflow parses the file to run a task, only the DAG of this task is made. A table with mistakes in the registry
+    is in no DAG except ``lakehouse_registry``, which fails with the mistakes. All other tables have their DAGs.
 
     Args:
-        registry: the registry's path or URI; None: the configured one (``LAKEHOUSE_REGISTRY``).
-        only: kinds of DAGs: ingest, maintenance, erasure, report, registry; default all.
+        registry: the registry's path or URI; None: the configured registry (``LAKEHOUSE_REGISTRY``).
+        only: kinds of DAGs: ingest, maintenance, erasure, report, registry; default: all kinds.
 
     Returns:
-        the DAGs by id.
+        The DAGs by id.
 
     Raises:
-        RegistryError: the registry is missing, or has a mistake outside of ``tables``.
+        RegistryError: the registry is not configured or cannot be read, or has a mistake outside of ``tables``.
         ImportError: the registry has subjects, and this Airflow is older than 3.3; leave out ``erasure`` in ``only``.
         ValueError: a kind is unknown.
     """
@@ -56,6 +56,11 @@ def lakehouse_dags(registry: str | Path | None = None, *, only: Collection[str] 
         raise ValueError(f"only has {', '.join(unknown)}; expected some of {', '.join(_KINDS)}")
     if registry is not None:
         use_registry(registry)
-    tables = load_registry()
-    parsed = get_parsing_context().dag_id
-    return {dag_id: make() for kind in only for dag_id, make in _KINDS[kind](tables) if parsed in (None, dag_id)}
+    loaded_registry = load_registry()
+    task_dag_id = get_parsing_context().dag_id
+    return {
+        dag_id: make()
+        for kind in only
+        for dag_id, make in _KINDS[kind](loaded_registry)
+        if task_dag_id in (None, dag_id)
+    }

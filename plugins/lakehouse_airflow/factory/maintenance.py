@@ -1,12 +1,12 @@
-"""Maintains tables: plans the steps that pay within the registry's budget, and runs them.
+"""Maintains tables: plans the steps that save more than they cost, and runs them within the registry's budget.
 
-`plan` looks at the logs of the tables. If nothing is due, the run ends there and starts no Spark. `maintain` has a
-task for each table (or for several, if there are many), in the worker, or in Spark for large tables. Its steps are
-`optimize` or `z_order`, `compute_statistics`, `checkpoint`, `vacuum` and `cleanup`. `summary` logs what each step was
-predicted to gain, and what it gained.
+`plan` reads the logs of the tables. If nothing is due, the run ends there and starts no Spark. `maintain` has a task
+for each table, or for several tables if there are many. The task runs in the worker, or on Spark for large tables. The
+steps are `optimize` or `z_order`, `compute_statistics`, `checkpoint`, `vacuum` and `cleanup`. `summary` logs the
+predicted and the measured gain of each step.
 
-Trigger it with `{"tables": ["orders"]}` to maintain some tables only, and with `{"plan_only": true}` to see the plan. A
-table that fails does not stop the others. No row changes, so no downstream DAG is triggered.
+Trigger this DAG with `{"tables": ["orders"]}` to maintain only some tables, and with `{"plan_only": true}` to see the
+plan. If a table fails, the other tables are still maintained. No row changes, so no downstream DAG is triggered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from lakehouse_lib.fleet.registry import DagShare, Registry, dag_shares
 
 
 def maintenance_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
-    """A DAG for each share of the fleet; the DAG of all other tables always exists."""
+    """The id and the factory of each DAG that maintains tables.
+
+    A table or a group may have a separate DAG (``airflow.per`` in the registry). The DAG ``lakehouse_maintenance``
+    maintains all other tables. It exists even if there are no such tables.
+    """
     for share in dag_shares(registry, registry.fleet()):
         yield dag_id_of("maintenance", share), partial(_maintenance_dag, registry, share)
 
@@ -45,26 +49,26 @@ def _maintenance_dag(registry: Registry, share: DagShare) -> DAG:
         plan = LakehousePlanOperator(
             task_id="plan",
             tables=share.tables,
-            # Not dag.param, which Airflow 3.1 cannot serialize.
+            # A template and not dag.param, which Airflow 3.1 cannot serialize.
             only="{{ params.tables | tojson }}",
             plan_only="{{ params.plan_only }}",
             inlets=table_assets(registry, share.tables),
             **store_arguments(settings),
         )
-        maintained = LakehouseMaintainOperator.partial(
+        maintain = LakehouseMaintainOperator.partial(
             task_id="maintain",
             map_index_template="{{ task.tables }}",
             max_active_tis_per_dagrun=2,
             **job_arguments(settings),
         ).expand(work=plan.output)
 
-        # Also if a table failed, because the others were maintained.
-        maintained >> LakehouseSummaryOperator(
+        # Runs even if a table failed, because the other tables were maintained.
+        maintain >> LakehouseSummaryOperator(
             task_id="summary",
             maintained_by="maintain",
             trigger_rule=TriggerRule.ALL_DONE,
             **store_arguments(settings),
         )
-        # Makes the run fail if a table fails; the state of ``summary`` alone would decide otherwise.
-        maintained >> EmptyOperator(task_id="all_maintained", trigger_rule=TriggerRule.NONE_FAILED)
+        # This task makes the run fail if a table fails. Otherwise only the state of ``summary`` would decide.
+        maintain >> EmptyOperator(task_id="all_maintained", trigger_rule=TriggerRule.NONE_FAILED)
     return dag

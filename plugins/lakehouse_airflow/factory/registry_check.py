@@ -1,6 +1,6 @@
-"""Fails with the mistakes of the registry. The tables that it names have no other DAGs, until you correct them.
+"""Fails, and lists the tables that have mistakes in the registry. Such a table is in no other DAG until you correct it.
 
-This DAG exists only while the registry has mistakes. `lakehouse registry check FILE` lists them, too.
+This DAG exists only while tables have mistakes. `lakehouse registry check FILE` lists the mistakes, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DAG_ID = "lakehouse_registry"
 
 
 def registry_check_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
-    """A DAG if tables of the registry have mistakes."""
+    """The id and the factory of the DAG; nothing if no table of the registry has mistakes."""
     if registry.invalid_tables:
         yield _DAG_ID, partial(_check_dag, sorted(registry.invalid_tables))
 

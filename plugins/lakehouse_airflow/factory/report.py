@@ -1,11 +1,11 @@
 """Computes the report again when its first table has new rows: a run for each new range of versions.
 
-The table's asset triggers it. The log of the report's table has a cursor: the version of the first table from which the
-report was computed. If the first table has no later version (after a duplicate event, or a trigger by hand), the tasks
-are skipped after half a minute. If the store or a table cannot be read, the run fails.
+The asset of the first table triggers this DAG. The log of the report's table has a cursor: the version of the first
+table from which the report was computed. If the first table has no later version (after a duplicate event, or a trigger
+by hand), the tasks are skipped after half a minute. If the store or a table cannot be read, the run fails.
 
-If the first table is recreated, its versions start below the cursor, and every run fails with this reason. Then delete
-the report's table, which also deletes the cursor.
+If the first table is recreated, its versions start below the cursor, and every run fails with this reason. In this
+case, delete the report's table, which also deletes the cursor.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _APP_ID = "lakehouse_report"
 
 
 def report_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
-    """The DAG of the report, if the registry has a report."""
+    """The id and the factory of the report's DAG; nothing if the registry has no report."""
     if registry.report is not None:
         yield _APP_ID, partial(_report_dag, registry, registry.report)
 

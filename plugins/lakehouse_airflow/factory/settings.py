@@ -11,14 +11,14 @@ from airflow.sdk import Asset
 from lakehouse_airflow.assets import lakehouse_asset
 from lakehouse_lib.fleet.registry import DagSettings, DagShare, Registry
 
-#: A retry helps after a lost race or a lost executor; an error in the input fails the task at once.
+#: The retries of a task. A retry helps after a lost race or a lost executor. An error in the input is not retried.
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 TAG = "lakehouse"
 
 
 def dag_id_of(kind: str, share: DagShare) -> str:
-    """The id of the DAG of a share: ``lakehouse_ingest``, or with a name ``lakehouse_ingest_orders``."""
+    """The id of the DAG of a share: ``lakehouse_KIND``, or ``lakehouse_KIND_NAME`` for a share with a name."""
     return f"lakehouse_{kind}" if share.name is None else f"lakehouse_{kind}_{share.name}"
 
 
@@ -29,11 +29,11 @@ def erasure_dag_id(subject: str) -> str:
 
 def dag_arguments(settings: DagSettings) -> dict[str, Any]:
     """Arguments of a DAG that has one active run at a time."""
-    own = {} if settings.owner is None else {"owner": settings.owner}
+    owner = {} if settings.owner is None else {"owner": settings.owner}
     return {
         "catchup": False,
         "max_active_runs": 1,
-        "default_args": {**RETRIES, **own},
+        "default_args": {**RETRIES, **owner},
         "tags": [TAG, *settings.tags],
         "dagrun_timeout": None if settings.timeout_minutes is None else timedelta(minutes=settings.timeout_minutes),
         "is_paused_upon_creation": settings.paused,
