@@ -1,5 +1,5 @@
 """Operators, a module for each verb.
 
-Base classes are in ``base``, the operators of an erasure in ``erasure``, and those of restore, clone, manifests,
-constraints and other changes of a table in ``metadata``.
+The folder ``base`` has the base classes, ``erasure`` the operators of an erasure, ``maintenance`` the operators of a
+maintenance run, and ``metadata`` the operators for restore, clone, manifests, pins, constraints and other changes.
 """

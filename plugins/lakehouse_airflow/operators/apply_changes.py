@@ -12,19 +12,22 @@ from lakehouse_lib.catalogue import APPLY_CHANGES
 
 
 class LakehouseApplyChangesOperator(LakehouseJobOperator):
-    """Applies the change events that were added to a table since the last run to another table.
+    """Applies to a table the change events that were added to another table since the last run.
+
+    All arguments are templated.
 
     Args:
-        events: the table of events: a name in the registry, or a location (templated).
+        events: the table of events: a name in the registry, or a location.
         keys: the columns that identify a row.
         sequence_by: the column that orders the events of a key.
-        apply_as_deletes: SQL on the columns of the events: the event deletes its row (templated).
+        apply_as_deletes: SQL condition on the columns of the events. An event that meets the condition deletes the row
+            of its key. None: no event is a delete.
         except_columns: columns of the events that are not columns of the table.
-        ignore_null_updates: whether NULL in an event keeps the value of the table.
-        stored_as_scd_type: 1: the latest row of each key; 2: all rows.
-        merge_schema: whether the table gets columns that only the events have.
-        deleted_keys: the table of deletions: a name in the registry, or a location (templated); None: the location of
-            the table with ``_deleted_keys``.
+        ignore_null_updates: whether the row keeps its value if an event has NULL.
+        stored_as_scd_type: 1: the table has the latest row of each key; 2: also the earlier rows.
+        merge_schema: whether columns that only the events have are added to the table.
+        deleted_keys: the table of deletions: a name in the registry, or a location; None: the location of the table
+            with the suffix ``_deleted_keys``.
     """
 
     job = APPLY_CHANGES.name

@@ -1,4 +1,6 @@
-"""Asset events for tables whose rows a DAG run has changed: note the versions before it, publish events after it."""
+"""Operators that emit asset events: the first reads the versions of tables before a run changes their rows, the second
+emits an event for each table whose rows have changed since.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,17 @@ UNKNOWN = "unknown"
 
 
 class LakehouseSelectTablesOperator(BaseOperator):
-    """Returns the sorted names of the tables of a DAG run, over which tasks are mapped.
+    """Returns the sorted names of the tables of a DAG run, so that the DAG can map tasks over the tables.
 
     Pushes the tables' versions as XCom ``versions``, which LakehousePublishOperator takes. A table that cannot be read
-    is included, with a warning and the version ``unknown``, so that only its own task fails.
+    is included, with a warning and the version ``unknown``, so that only the task of this table fails. All arguments
+    are templated.
 
     Args:
         tables: the tables of the DAG; None: all tables of the registry.
-        having: ``source``: tables with a source; ``log``: tables that exist.
-        only: names of tables, quarantines included (templated); empty: all tables of the DAG. A name that does not fit
-            ``having`` is included, so that its own task fails with the reason.
+        having: ``source``: only tables with a source; ``log``: only tables that exist.
+        only: the names of tables or quarantines; empty: all tables of the DAG. A name that does not fit ``having`` is
+            included, so that its own task fails with the reason.
 
     Raises:
         AirflowFailException: the registry or the DAG does not have a name, or ``only`` is not a list of names.
@@ -84,21 +87,21 @@ class LakehouseSelectTablesOperator(BaseOperator):
 class LakehousePublishOperator(BaseOperator):
     """Emits an asset event for each table whose rows have changed, with the range of versions.
 
-    The event's extra is ``{"table", "from_version", "to_version"}``; ``from_version`` is the last version before the
-    change, -1 for a new table. Compaction and Z-order change no rows and trigger no DAG. If a table's version
-    before the run is unknown, only its last commit counts.
+    The event's extra is ``{"table", "from_version", "to_version"}``. ``from_version`` is the last version before the
+    change, -1 for a new table. Compaction and Z-order change no rows and trigger no DAG. If a table's version before
+    the run is unknown, only the table's last commit is checked.
 
-    One task publishes for all tables of a run, so that a DAG scheduled on several of them runs once. A table that
-    cannot be read is left out with a warning, and does not delay the events of the others. Its error is raised instead
-    if a retry may help and the task has tries left, or if no table has an event.
+    One task emits the events of all tables of a run, so that a DAG that is scheduled on several tables runs once. A
+    table that cannot be read gets a warning and no event. The task raises the error of such a table if a retry may help
+    and the task has tries left, or if no table has an event.
 
     The versions are from XCom, which any user may edit. So a table must be in the registry, and ``to_version`` is read
-    from the table; an edited ``from_version`` that is a valid version is not detected.
+    from the table. An edited ``from_version`` that is a valid version is not detected.
 
     Args:
         versions: {table: version before the run, None or ``unknown``} (templated).
-        assets: the assets of the tables that the run may change. They are outlets, so that Airflow's asset graph has
-            them before the first run. A table that has not changed gets no event.
+        assets: the assets of the tables that the run may change. They become outlets, so that Airflow's asset graph
+            shows them before the first run. A table that has not changed gets no event.
 
     Returns:
         {table: [from_version, to_version]} of the events.
@@ -125,38 +128,38 @@ class LakehousePublishOperator(BaseOperator):
         self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> dict[str, list[int]]:
-        # Airflow emits an event for each outlet that a successful task has at its end. Events of tables are emitted
-        # through the alias.
+        # Airflow emits an event for each outlet that a task has when it succeeds. So the assets are removed here, and
+        # the alias emits the events of changed tables.
         self.outlets = [outlet for outlet in self.outlets if outlet not in self.assets]
         if not isinstance(self.versions, Mapping):
             raise AirflowFailException(
                 "versions is not a dict; expected {table: version before the run}; run the DAG again from the start"
             )
-        published: dict[str, list[int]] = {}
-        failed: dict[str, AirflowException] = {}
+        events: dict[str, list[int]] = {}
+        errors: dict[str, AirflowException] = {}
         hook = LakehouseHook(self.lakehouse_conn_id)
         for table, before in sorted(self.versions.items()):
             try:
                 with as_task_failure():
-                    changed = _changed(hook, table, before)
+                    versions = _changed_versions(hook, table, before)
             except AirflowException as error:
-                failed[table] = error
+                errors[table] = error
                 continue
-            if changed is not None:
-                published[table] = list(changed)
-        transient_errors = [error for error in failed.values() if not isinstance(error, AirflowFailException)]
+            if versions is not None:
+                events[table] = list(versions)
+        transient_errors = [error for error in errors.values() if not isinstance(error, AirflowFailException)]
         if transient_errors and context["ti"].try_number <= context["ti"].max_tries:
             raise transient_errors[0]
-        if failed and not published:
-            raise next(iter(failed.values()))
-        for table, error in failed.items():
+        if errors and not events:
+            raise next(iter(errors.values()))
+        for table, error in errors.items():
             self.log.warning("%s: no event, because its changes are unknown: %s", table, error)
-        for table, (first, last) in published.items():
+        for table, (first, last) in events.items():
             context["outlet_events"][LAKEHOUSE_ALIAS].add(
                 lakehouse_asset(hook.uri(table)), extra={"table": table, "from_version": first, "to_version": last}
             )
             self.log.info("%s: versions %d to %d", table, first, last)
-        return published
+        return events
 
 
 def table_names(tables: Any, permitted: Sequence[str] | None = None) -> list[str]:
@@ -180,13 +183,13 @@ def table_names(tables: Any, permitted: Sequence[str] | None = None) -> list[str
     for name in tables:
         if permitted is not None and name not in permitted:
             raise AirflowFailException(
-                f"the DAG has no table {name!r}; it has {', '.join(permitted) or 'none'}. A table with a DAG of its "
-                "own, or of its group, is in that DAG only"
+                f"the DAG has no table {name!r}; it has {', '.join(permitted) or 'none'}. If a table or its "
+                "group has a separate DAG, only that DAG has the table"
             )
     return list(tables)
 
 
-def _changed(hook: LakehouseHook, table: str, before: object) -> tuple[int, int] | None:
+def _changed_versions(hook: LakehouseHook, table: str, before: object) -> tuple[int, int] | None:
     from lakehouse_lib.errors import InvalidArgumentError
 
     require_registered(table)
@@ -200,8 +203,8 @@ def _changed(hook: LakehouseHook, table: str, before: object) -> tuple[int, int]
             hint="The value is from XCom, which users may edit: run the DAG again",
             code="DELTA_INVALID_VERSION",
         )
-    # The version before the run is unknown. With -1, the whole table would count as new, so only the last commit
-    # counts. It is the run's commit if the run made one. Otherwise the event is superfluous but does no harm, because
-    # the triggered DAG reads by a cursor.
+    # The version before the run is unknown. With -1, the whole table would count as new, so only the last commit is
+    # checked. If the run has committed, this is the run's commit. If not, the event is superfluous but does no harm,
+    # because the triggered DAG reads by a cursor.
     latest = hook.version(table)
     return None if latest is None else hook.changed_rows(table, latest - 1)

@@ -35,7 +35,7 @@ class LakehouseDeleteRowsOperator(LakehouseJobOperator):
 
 
 class LakehouseUpdateRowsOperator(LakehouseJobOperator):
-    """Gives columns new values in the rows for which a SQL predicate is true, or in all rows.
+    """Sets columns to new values in the rows for which a SQL predicate is true, or in all rows.
 
     Args:
         updates: column -> SQL expression over the table's columns (templated).
@@ -63,12 +63,14 @@ class LakehouseUpdateRowsOperator(LakehouseJobOperator):
 class LakehouseMergeRowsOperator(LakehouseJobOperator):
     """Updates, deletes and inserts rows of a table by the rows of another table, in one commit.
 
+    All arguments are templated.
+
     Args:
-        source: the table with the new rows: a name in the registry, or a location (templated).
-        predicate: SQL that is true for rows that match, such as ``target.id = source.id`` (templated).
-        clauses: a list of clauses, such as ``{"when_matched_update_all": {}}`` (templated).
+        source: the table with the new rows: a name in the registry, or a location.
+        predicate: SQL that is true for rows that match, such as ``target.id = source.id``.
+        clauses: a list of clauses, such as ``{"when_matched_update_all": {}}``.
         source_alias, target_alias: the names of the tables in SQL.
-        merge_schema: whether the table gets columns that only the source has.
+        merge_schema: whether columns that only the source has are added to the table.
     """
 
     job = MERGE_ROWS.name

@@ -10,7 +10,7 @@ from lakehouse_lib.catalogue import CHECKPOINT
 
 
 class LakehouseCheckpointOperator(LakehouseTableOperator):
-    """Writes a checkpoint of the latest version, so that readers need not replay the log before it."""
+    """Writes a checkpoint of the latest version, so that readers do not replay the commits before it."""
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         return {**CHECKPOINT.run(hook.table(self.table).snapshot).to_dict(), "table": self.table}

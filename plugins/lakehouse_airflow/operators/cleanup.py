@@ -15,12 +15,12 @@ from lakehouse_lib.catalogue import CLEANUP
 class LakehouseCleanupOperator(LakehouseTableOperator):
     """Deletes log files that are older than ``delta.logRetentionDuration`` and that no retained version needs.
 
-    These are commits, checkpoints and checksums; no data file is deleted. Skips a table that keeps its log without
-    limit (``delta.enableExpiredLogCleanup`` is false).
+    Log files are commits, checkpoints and checksums. No data file is deleted. The task is skipped if the table keeps
+    its log without limit (``delta.enableExpiredLogCleanup`` is false). All arguments are templated.
 
     Args:
-        enforce_retention: False permits a log retention shorter than that of deleted files; default: the registry's,
-            else True.
+        enforce_retention: False permits a ``delta.logRetentionDuration`` shorter than
+            ``delta.deletedFileRetentionDuration``; default: the value in the registry, else True.
         dry_run: only count the files.
     """
 

@@ -11,10 +11,12 @@ from lakehouse_lib.catalogue.operation import Parameter
 
 
 class LakehouseHistoryOperator(LakehouseTableOperator):
-    """Returns the commitInfo of the table's commits, newest first; without conditions if a subject has rows there.
+    """Returns the commitInfo of the table's commits, newest first.
+
+    If a subject of the registry has rows in the table, the conditions in the commitInfo are left out.
 
     Args:
-        limit: the largest number of commits; None: all.
+        limit: the largest number of commits (templated); None: all. Default: 20.
     """
 
     parameters = (Parameter("limit", "count", "the largest number of commits"),)

@@ -36,8 +36,9 @@ class LakehouseIngestOperator(LakehouseJobOperator):
         source = load_registry().table(self.table).source
         options = super().storage_options(hook)
         if source is not None:
-            own = LakehouseHook(source.connection) if source.connection else hook
-            options[source.landing] = {**(own.storage_options(source.landing) or {}), **source.storage_options} or None
+            source_hook = LakehouseHook(source.connection) if source.connection else hook
+            landing_options = source_hook.storage_options(source.landing) or {}
+            options[source.landing] = {**landing_options, **source.storage_options} or None
         return options
 
     def lineage_of(self, hook: LakehouseHook, result: Mapping[str, Any]) -> Lineage:

@@ -12,11 +12,12 @@ from lakehouse_lib.fleet.registry import Table
 
 
 class LakehouseOptimizeOperator(LakehouseJobOperator):
-    """Merges files below half of the target size. Changes no row.
+    """Merges data files that are smaller than half of the target size. Changes no row.
 
     Args:
-        target_file_size: bytes; None: the registry's, else ``delta.targetFileSize`` of the table, else 100 MiB.
-        where: SQL on partition columns: the partitions whose files are merged (templated); None: all.
+        target_file_size: bytes (templated); None: the registry's, else ``delta.targetFileSize`` of the table, else
+            100 MiB.
+        where: SQL condition on partition columns that selects partitions (templated); None: all partitions.
     """
 
     job = COMPACT.name
@@ -38,7 +39,7 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
 
 
 def where_file(where: str | None) -> dict[str, str]:
-    """The private file of a condition on partitions, whose values may be personal; none for None."""
+    """The private file of a condition on partitions, because partition values may be personal; empty for None."""
     return {} if where is None else {"where_file": where}
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 #: The kind of a plan for a repair.
 KIND = "repair"
-#: The largest number of findings of a kind to name in XCom and the task's log, because there may be a million.
+#: The largest number of findings of a kind in XCom and in the task's log. There may be a million findings.
 _MOST_NAMED = 20
-#: Kinds of findings that repair() repairs. Any other kind fails the task.
+#: The kinds of findings that a repair repairs. After a repair, findings of any other kind fail the task.
 REPAIRED: tuple[str, ...] = REPAIR.result.REPAIRED
 
 
@@ -35,14 +35,15 @@ class LakehouseRepairOperator(LakehouseTableOperator):
 
     A repair removes missing data files from the log; their rows are lost, and the commit lists the files.
 
-    Returns ``{"table", "read_version", "version", "dry_run", "is_sound", "found": {kind: {"count", "first"}}}``: the
-    kinds with findings; ``first`` has the first 20 findings (with the reason, if there is one).
+    Returns ``{"table", "read_version", "version", "dry_run", "is_sound", "found": {kind: {"count", "first"}}}``.
+    ``found`` has the kinds with findings. ``first`` has the first 20 findings of a kind, each with its reason if there
+    is one.
 
     Args:
-        dry_run: True: only report. False: repair, and fail if something is left that needs a backup. Missing commits
-            below the oldest version that can be read do not count.
+        dry_run: True: only report. False: repair, and fail if a finding is left that needs a backup. Missing commits
+            below the oldest version that can be read do not fail the task (templated).
         approved_by: task id of a LakehouseRepairApprovalOperator of the same table. Its decision is verified before
-            the repair, and the findings must be the approved ones.
+            the repair, and the findings must be the findings of the approved plan.
     """
 
     template_fields = (*LakehouseTableOperator.template_fields, "dry_run")
@@ -51,7 +52,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         super().__init__(**kwargs)
         self.dry_run = dry_run
         self.approved_by = approved_by
-        self._left: list[str] = []
+        self._not_repaired: list[str] = []
         self._before_repair: Callable[[RepairResult], None] | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -59,21 +60,21 @@ class LakehouseRepairOperator(LakehouseTableOperator):
             raise AirflowFailException(f"dry_run is {self.dry_run!r}; expected True or False")
         if not self._only_reports and self.approved_by is not None:
             with as_task_failure():
-                self._before_repair = self._approved(context, self.approved_by)
+                self._before_repair = self._approval_check(context, self.approved_by)
         report: dict[str, Any] = super().execute(context)
         for kind, findings in report["found"].items():
             self.log.warning("%s: %d, such as %s", kind, findings["count"], findings["first"])
-        if self._left and not self._only_reports:
+        if self._not_repaired and not self._only_reports:
             # The repairs are committed, so they are reported although the task fails.
             context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, report)
             raise AirflowFailException(
-                f"the table {self.table!r} is damaged: {', '.join(self._left)} cannot be repaired; restore these files "
-                "from a backup (docs/log-upkeep.md)"
+                f"the table {self.table!r} is damaged: {', '.join(self._not_repaired)} cannot be repaired; restore "
+                "these files from a backup (docs/log-upkeep.md)"
             )
         return report
 
-    def _approved(self, context: Context, task_id: str) -> Callable[[RepairResult], None]:
-        """A function that checks that findings are the approved ones.
+    def _approval_check(self, context: Context, task_id: str) -> Callable[[RepairResult], None]:
+        """A function that checks whether the findings are those of the approved plan.
 
         Raises:
             NotApprovedError: the plan or its approval is not valid for this table.
@@ -94,7 +95,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
 
         def compare(result: RepairResult) -> None:
             findings = result.findings
-            # No findings: a killed try has repaired them.
+            # Without findings, a killed try has already repaired the table.
             if findings and digest(findings) != plan["findings"]:
                 raise NotApprovedError(
                     f"the findings differ from those of request {pointer.request}, and nothing was repaired; trigger "
@@ -107,9 +108,9 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         table = hook.table(self.table)
         result: RepairResult = REPAIR.run(table.snapshot, dry_run=self._only_reports, before_repair=self._before_repair)
         findings = result.findings
-        self._left = [kind for kind in findings if kind not in REPAIRED]
+        self._not_repaired = [kind for kind in findings if kind not in REPAIRED]
         if "commits_missing" in findings and not _are_versions_lost(findings["commits_missing"], table.store):
-            self._left.remove("commits_missing")
+            self._not_repaired.remove("commits_missing")
         return {
             "table": self.table,
             "read_version": result.read_version,
@@ -127,7 +128,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
 def _are_versions_lost(holes: Sequence[str], store: ObjectStore) -> bool:
     """Whether a commit after the oldest version that can be read is missing.
 
-    Missing commits below that version are left by an interrupted log cleanup, and belong to expired versions.
+    An interrupted log cleanup may leave missing commits below that version. They belong to expired versions.
 
     Args:
         holes: the missing versions, ascending, such as "5" or "7 to 9".

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
-    """Checks a table, and asks whether it may be repaired.
+    """Checks a table, and asks the registry's ``repair.approvers`` whether the table may be repaired.
 
-    The plan has the findings; the registry's ``repair.approvers`` are asked. Skips the downstream tasks if there are no
-    findings, or if the repair is rejected.
+    The plan contains the findings. If there are no findings, the task is skipped. If the repair is rejected, the
+    downstream tasks are skipped.
 
     Args:
         table: a table's name in the registry, or its location (templated).
-        lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
+        lakehouse_conn_id: connection of type ``lakehouse`` or ``aws``; the default connection may be missing.
 
     Returns:
-        The decision, as LakehouseApprovalOperator.
+        The decision, as LakehouseApprovalOperator returns it.
     """
 
     kind = KIND
@@ -53,12 +53,14 @@ class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
         hook = LakehouseHook(self.lakehouse_conn_id)
         findings = REPAIR.run(hook.table(self.table).snapshot, dry_run=True).findings
         run = Run.of(context)
-        about = ledger.find_claim(run.question(self.task_id, map_index(context)))
-        if about is not None:
-            plan = ledger.read(about, "plan")
-            if plan["findings"] != digest(findings) and ledger.find(about, "decision") is None:
-                raise NotApprovedError(f"the findings differ from those of request {about}; trigger the DAG again")
-            return Pointer(about, digest(plan))
+        asked_request = ledger.find_claim(run.question(self.task_id, map_index(context)))
+        if asked_request is not None:
+            plan = ledger.read(asked_request, "plan")
+            if plan["findings"] != digest(findings) and ledger.find(asked_request, "decision") is None:
+                raise NotApprovedError(
+                    f"the findings differ from those of request {asked_request}; trigger the DAG again"
+                )
+            return Pointer(asked_request, digest(plan))
         if not findings:
             raise AirflowSkipException(f"the table {self.table!r} needs no repair")
         plan = {

@@ -1,4 +1,4 @@
-"""Operators of a downstream table: read its cursor, and compute the table again."""
+"""Operators of a table that is computed from other tables: read its cursor, and compute the table again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from spark_jobs import aggregate
 
 
 class LakehouseReadCursorOperator(LakehouseTableOperator):
-    """Returns the cursor of ``table``: the version of its input from which it was computed last, or -1.
+    """Returns the cursor of ``table``: the version of its input from which the table was computed last, or -1.
 
-    The cursor is the ``txn`` of ``app_id`` in the table's log, committed with the rows, so the two always agree.
+    The cursor is the ``txn`` of ``app_id`` in the table's log. It is in the same commit as the rows, so cursor and rows
+    always agree.
+
+    Args:
+        app_id: the application id of the cursor (templated).
     """
 
     template_fields = (*LakehouseTableOperator.template_fields, "app_id")
@@ -39,11 +43,11 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
 
     Args:
         table: the table with the result.
-        inputs: names in the registry; each is a view of that name in the query.
-        sql_file: the path of the query.
-        app_id: the application id of the cursor.
-        app_version: the new cursor, a version of the first input (templated). It must exist, because with a later
-            cursor the following runs would do nothing.
+        inputs: the names of tables in the registry. In the query, each table is a view of the same name (templated).
+        sql_file: the path of the file with the query.
+        app_id: the application id of the cursor (templated).
+        app_version: the new cursor, a version of the first input (templated). The version must exist, because after a
+            later cursor the following runs would do nothing.
     """
 
     job = "aggregate"

@@ -16,15 +16,18 @@ if TYPE_CHECKING:
 
 
 class LakehouseVacuumOperator(LakehouseTableOperator):
-    """Deletes files that were removed from the table longer ago than the retention, and older files not in the log.
+    """Deletes files that were removed from the table longer ago than the retention, and unreferenced files of this age.
+
+    All arguments are templated.
 
     Args:
         retention_hours: default: the registry's, else the table's own (``delta.deletedFileRetentionDuration``).
-        enforce_retention: False permits less than the table's own retention; time travel and running readers may fail
-            then. Default: the registry's, else True.
+        enforce_retention: False permits a retention shorter than the table's own. Time travel and running readers may
+            then fail. Default: the registry's, else True.
         dry_run: only count the files.
-        full: False: do not list the table, so that files without a log entry stay; default: the registry's, else True.
-        inventory: files with a list of the stored objects, in place of a listing of the table (templated).
+        full: False: read the log and do not list the table, so that unreferenced files stay. Default: True with an
+            ``inventory``, else the registry's, else True.
+        inventory: files with a list of the stored objects, which vacuum reads instead of listing the table.
         files_per_second: the largest number of files deleted per second; default: the registry's, else no limit.
         keep_versions: keep all files of these versions.
     """
@@ -83,7 +86,7 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
 
 
 def without_paths(table: str, result: VacuumResult | CleanupResult) -> dict[str, Any]:
-    """The result with the count of its files in place of their paths, because there may be a million."""
+    """The result with the number of files instead of their paths, because there may be a million files."""
     values = {**result.to_dict(), "table": table, "files_deleted": result.file_count}
     del values["files"]
     return values

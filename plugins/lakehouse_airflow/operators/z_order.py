@@ -18,13 +18,14 @@ from lakehouse_lib.fleet.registry import Table
 class LakehouseZOrderOperator(LakehouseJobOperator):
     """Z-orders the files of a table that are not Z-ordered yet. Changes no row.
 
-    Without ``columns``, the operator skips a table whose entry in the registry has no ``cluster_by``.
+    Without ``columns``, the task is skipped if the registry has no ``cluster_by`` for the table. All arguments are
+    templated.
 
     Args:
         columns: default: the registry's ``cluster_by``; required for a table that is not registered.
         target_file_size: bytes; None: the registry's, else ``delta.targetFileSize`` of the table, else 100 MiB.
         full: also rewrite files that are Z-ordered already.
-        where: SQL on partition columns: the partitions to Z-order (templated); None: all.
+        where: SQL condition on partition columns that selects partitions; None: all partitions.
     """
 
     job = Z_ORDER.name

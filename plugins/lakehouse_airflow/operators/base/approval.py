@@ -1,4 +1,4 @@
-"""The base class of approvals: ask about a plan of the ledger, and put the decision there."""
+"""The base class of approvals: ask about a plan in the ledger, and put the decision into the ledger."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 
 
 class LakehouseApprovalOperator(ApprovalOperator):
-    """Asks the registry's approvers about a plan of the ledger, and puts the decision there.
+    """Asks the registry's approvers about a plan in the ledger, and puts their decision into the ledger.
 
-    The question is made from the plan when the task runs. The registry has the approvers, the response time and the
-    notifiers. Airflow stores the request's id with the waiting task, so an edit of XCom does not change the request of
-    an answer. In a run, a task asks about one request only: when cleared, it asks about that request again, unless it
-    is decided. The reason is that Airflow keeps a question's text when the task is cleared, so a question about another
-    request would show the old text.
+    The task makes the question from the plan. The registry has the approvers, the response time and the notifiers.
+    Airflow stores the request's id with the waiting task, so an edit of XCom does not change the request that is
+    answered.
+
+    In one run, a task asks about one request only. A cleared task asks about the same request again, unless the request
+    is decided. The reason is that Airflow keeps the text of a question when its task is cleared, so a question about
+    another request would show the old text.
 
     Returns:
         ``{"request", "digest", "answer", "approver", "answered_at"}``.
@@ -60,7 +62,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
 
     @abstractmethod
     def pointer(self, context: Context, ledger: Ledger) -> Pointer:
-        """The reference of the plan."""
+        """The reference to the plan."""
 
     @abstractmethod
     def question(self, plan: Document) -> tuple[str, str]:
@@ -74,11 +76,11 @@ class LakehouseApprovalOperator(ApprovalOperator):
             run = Run.of(context)
             pointer = self.pointer(context, ledger)
             plan = read_plan(ledger, pointer, run, self.kind)
-            about = ledger.claim(run.question(self.task_id, map_index(context)), pointer.request)
-            if about != pointer.request:
+            asked_request = ledger.claim(run.question(self.task_id, map_index(context)), pointer.request)
+            if asked_request != pointer.request:
                 raise NotApprovedError(
-                    f"the task {self.task_id!r} has asked about request {about} in this run and cannot ask about "
-                    f"request {pointer.request}; trigger the DAG again"
+                    f"the task {self.task_id!r} has asked about request {asked_request} in this run and cannot ask "
+                    f"about request {pointer.request}; trigger the DAG again"
                 )
             decision = ledger.find(pointer.request, "decision")
             if decision is not None:
@@ -97,7 +99,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
             ) from None
 
     def execute_complete(self, context: Context, event: Mapping[str, Any], request: str, digest: str) -> Any:  # type: ignore[override]
-        """Handle the answer. Airflow calls this with its event, and with the plan's ``request`` and ``digest``."""
+        """Handle the answer. Airflow passes the event of the answer, and the ``request`` and ``digest`` of the plan."""
         with as_task_failure():
             registry = load_registry()
             ledger = open_ledger(registry)
@@ -112,7 +114,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
             return self._conclude(context, ledger, decision)
 
     def require_open(self, ledger: Ledger, plan: Document) -> None:
-        """Check that the request is not over. The default checks nothing.
+        """Check that the request is not over. This method checks nothing; subclasses override it.
 
         Raises:
             NotApprovedError: the request is over.
@@ -138,7 +140,11 @@ class LakehouseApprovalOperator(ApprovalOperator):
 
 
 def _notifier(reference: str) -> BaseNotifier:
-    """The notifier that a factory makes. Only the registry names factories, and it is trusted like a DAG file."""
+    """Call a factory, and return its notifier. Only the registry names factories, and it is trusted like a DAG file.
+
+    Args:
+        reference: ``MODULE:FUNCTION``.
+    """
     module, _, name = reference.partition(":")
     try:
         notifier = getattr(importlib.import_module(module), name)()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ApprovedErasureOperator(BaseOperator):
-    """Opens the run's approved erasure, calls ``run`` with it and returns its result (XCom).
+    """Opens the run's approved erasure, calls ``run`` with this erasure, and returns the result of ``run`` (XCom).
 
     Args:
         subject: a subject of the registry.
@@ -47,7 +47,7 @@ class ApprovedErasureOperator(BaseOperator):
 
     @abstractmethod
     def run(self, erasure: Erasure) -> dict[str, Any]:
-        """Work on the erasure. The method itself translates errors of the library (``as_task_failure``)."""
+        """Work on the erasure. Overrides translate errors of the library themselves (``as_task_failure``)."""
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():

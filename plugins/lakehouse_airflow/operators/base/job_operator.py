@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _ENGINES = ("auto", "arrow", "spark")
-#: Parameters of the operators that are not those of a job.
+#: Parameters that the operators have, but the jobs do not.
 _PARAMETERS = (
     Parameter("durable", "flag", "the job outlives its worker", default=True),
     Parameter("spark_from_bytes", "bytes", "the number of bytes from which Spark runs the job", default=2**30),
@@ -40,26 +40,27 @@ _PARAMETERS = (
 
 
 class SubmitOperator(BaseOperator):
-    """Runs a job and returns its result (XCom), a dict. All arguments are templated, except ``registered_only``.
+    """Runs a job and returns its result (XCom), a dict. All arguments of this class are templated.
 
-    If a job fails with a partial result (some files are loaded, others rejected), the partial result is the XCom.
+    If a job fails after a part of its work was committed, the result of this part is the XCom.
 
     Args:
-        lakehouse_conn_id: connection of type ``lakehouse`` or ``aws``; the default one may be missing.
-        spark_conn_id: Spark connection with deploy mode ``client``.
+        lakehouse_conn_id: connection of type ``lakehouse`` or ``aws``; the default connection may be missing.
+        spark_conn_id: connection of type ``spark`` with deploy mode ``client``, or of type ``spark_connect``.
         spark_conf: Spark properties of this job.
-        driver_memory: such as ``2g``.
-        durable: if the worker dies, the job continues, and the next try waits for it. False: it dies with its worker.
+        driver_memory: such as ``2g``; None: Spark's default.
+        durable: if the worker dies, the job continues, and the next try waits for the job. False: the job dies with the
+            worker.
 
     Raises:
-        AirflowFailException: an error that a retry cannot help; the text is the library's.
-        AirflowException: an error that may be temporary.
+        AirflowFailException: a retry cannot help; the message is that of the library's error.
+        AirflowException: the error may be temporary.
     """
 
     job: ClassVar[str]
     job_parameters: ClassVar[tuple[Parameter, ...]]
     template_fields: Sequence[str] = ("lakehouse_conn_id", "spark_conn_id", "spark_conf", "driver_memory", "durable")
-    #: How Airflow shows rendered arguments, of all operators.
+    #: How Airflow's UI shows the rendered arguments of all subclasses.
     template_fields_renderers: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("apply_as_deletes", "predicate", "where"), "sql"),
         **dict.fromkeys(("clauses", "constraints", "spark_conf", "updates"), "json"),
@@ -94,10 +95,10 @@ class SubmitOperator(BaseOperator):
         return {}
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
-        """Texts that are secret, personal or too long for a command line, by the parameter that names their file.
+        """Texts that are secret, personal or too long for a command line, by the name of their file.
 
-        Default: none. The file of the condition ``predicate`` is named ``predicate_file``. The texts are in memory only
-        (``spark_jobs.process.private_files``).
+        For example, the text of the parameter ``predicate`` has the name ``predicate_file``. The texts are in memory
+        only (``spark_jobs.process.private_files``). Default: none.
         """
         return {}
 
@@ -110,12 +111,12 @@ class SubmitOperator(BaseOperator):
         return {location: hook.storage_options(location) for location in self.locations(hook)}
 
     def job_folder(self, hook: LakehouseHook) -> str:
-        """The location of the outcomes of jobs: ``jobs`` beside the registry's records, else ``_jobs`` in a table."""
+        """The location of the objects of jobs: ``jobs`` below the registry's ``records``, else ``_jobs`` in a table."""
         records = load_registry().records if is_configured() else None
         return f"{self.changed_table(hook)}/{JOBS_FOLDER}" if records is None else f"{records.rstrip('/')}/jobs"
 
     def changed_table(self, hook: LakehouseHook) -> str:
-        """The location of the table that the job changes, or of one of them."""
+        """The location of a table that the job changes."""
         return self.locations(hook)[0].rstrip("/")
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -161,11 +162,11 @@ class SubmitOperator(BaseOperator):
         arguments: Sequence[str],  # noqa: ARG002
         private_files: Mapping[str, str],  # noqa: ARG002
     ) -> dict[str, Any] | None:
-        """The result of the job, run in this process; None: it is submitted. Default: it is always submitted."""
+        """Run the job in this process and return its result; None: the job is submitted. Default: None."""
         return None
 
     def _app_transaction(self, context: Context) -> list[str]:
-        """The argument by which a retry of the task finds the change of an earlier try."""
+        """The argument with the task's application id, by which a retry finds the commit of an earlier try."""
         if APP_TRANSACTION not in self.job_parameters:
             return []
         return command_line(self.job_parameters, {APP_TRANSACTION.name: task_application(context)})
@@ -179,14 +180,16 @@ class SubmitOperator(BaseOperator):
 class LakehouseJobOperator(SubmitOperator):
     """Runs a job on a table; the result has at least ``job``, ``table`` (URI) and ``version`` (None: no commit).
 
-    A job that reads few bytes runs in the task's own process, by Arrow.
+    A job that reads few bytes runs on Arrow, in the process of the task. All arguments of this class are templated,
+    except ``registered_only``.
 
     Args:
-        engine: ``auto``: Arrow if the job reads less than ``spark_from_bytes`` and Arrow supports it, else Spark;
+        engine: ``auto``: Arrow if the job reads less than ``spark_from_bytes`` and Arrow supports the job, else Spark;
             ``arrow`` or ``spark``: always this engine.
-        spark_from_bytes: the bytes of data files, as the log has their sizes.
-        table: a table's name in the registry, or its location (templated).
-        registered_only: accept names only, for a ``table`` from XCom or a param, which users may edit.
+        spark_from_bytes: the size of the data files from which Spark runs the job, in bytes. The log has the sizes.
+        table: a table's name in the registry, or its location.
+        registered_only: accept only names in the registry. Set it if ``table`` is from XCom or a param, which users may
+            edit.
     """
 
     template_fields: Sequence[str] = (*SubmitOperator.template_fields, "table", "engine", "spark_from_bytes")
@@ -245,7 +248,7 @@ class LakehouseJobOperator(SubmitOperator):
 
     @property
     def written_table(self) -> str:
-        """The table to which the job commits: a name in the registry, or a location."""
+        """The table to which the job commits: a name in the registry, or a location. Default: ``table``."""
         return self.table
 
     def changed_table(self, hook: LakehouseHook) -> str:

@@ -11,13 +11,13 @@ from lakehouse_lib.command_options import value_of_text
 
 
 def read_rendered(operator: BaseOperator, parameters: Sequence[Parameter]) -> None:
-    """Replace the texts of an operator's attributes by the values that they mean, such as ``"24"`` by 24.
+    """Parse the texts in an operator's attributes, and replace them by their values, such as ``"24"`` by 24.
 
     Args:
         parameters: the operator's parameters. A parameter that is not an attribute is skipped.
 
     Raises:
-        InvalidArgumentError: a text is not a value of its parameter.
+        InvalidArgumentError: a text is not a valid value of its parameter.
     """
     for parameter in parameters:
         value = getattr(operator, parameter.name, None)

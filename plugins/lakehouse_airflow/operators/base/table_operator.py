@@ -23,24 +23,23 @@ if TYPE_CHECKING:
 
 
 class LakehouseTableOperator(BaseOperator):
-    """Calls ``run`` for a table and returns its result (XCom).
+    """Calls ``run`` for a table and returns the result of ``run`` (XCom).
 
-    The link "Table version" leads to the result's ``version``, else to its ``read_version``; a result without both has
-    no link.
+    The link "Table version" leads to the result's ``version``, else to its ``read_version``. If the result has neither,
+    there is no link. All arguments of this class are templated, except ``registered_only``.
 
     Args:
         table: a table's name in the registry, or its location.
-        registered_only: accept names only, for a ``table`` from XCom or a param, which users may edit.
-        lakehouse_conn_id: connection of type ``lakehouse``; the default one may be missing.
-
-    All arguments are templated, except ``registered_only``.
+        registered_only: accept only names in the registry. Set it if ``table`` is from XCom or a param, which users may
+            edit.
+        lakehouse_conn_id: connection of type ``lakehouse`` or ``aws``; the default connection may be missing.
 
     Raises:
-        AirflowFailException: an error that a retry cannot help; the text is the library's.
-        AirflowException: an error that may be temporary.
+        AirflowFailException: a retry cannot help; the message is that of the library's error.
+        AirflowException: the error may be temporary.
     """
 
-    #: The parameters whose rendered texts are read as on the command line of a job.
+    #: The parameters whose rendered texts are parsed like the options of a job's command line.
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     template_fields: Sequence[str] = ("table", "lakehouse_conn_id")
     operator_extra_links = (TableVersionLink(),)
@@ -74,7 +73,7 @@ class LakehouseTableOperator(BaseOperator):
                 require_registered(self.table)
             hook = LakehouseHook(self.lakehouse_conn_id)
             result = self.run(hook)
-        # Not the latest version, because other writers may have committed since.
+        # The link has the version of the result. The latest version may be a later commit of another writer.
         if isinstance(result, Mapping):
             self.made_version = made_version(self.table, result)
             location = hook.uri(self.table)

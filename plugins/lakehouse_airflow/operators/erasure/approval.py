@@ -19,8 +19,8 @@ class LakehouseErasureApprovalOperator(LakehouseApprovalOperator):
     """Asks the subject's approvers whether a person may be erased as planned.
 
     Args:
-        subject: a subject of the registry, whose ``approvers``, ``four_eyes``, ``response_hours`` and
-            ``notifiers`` apply.
+        subject: a subject of the registry. Its ``approvers``, ``four_eyes``, ``response_hours`` and ``notifiers``
+            apply.
         located_by: task id of the LakehouseLocateSubjectOperator.
     """
 
@@ -28,7 +28,7 @@ class LakehouseErasureApprovalOperator(LakehouseApprovalOperator):
 
     def __init__(self, *, subject: str, located_by: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.registry_subject = subject  # Airflow calls the question's headline the subject
+        self.registry_subject = subject  # in Airflow, ``subject`` is the headline of the question
         self.located_by = located_by
 
     def policy(self, registry: Registry) -> ApprovalPolicy:

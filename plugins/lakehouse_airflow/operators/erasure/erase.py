@@ -1,8 +1,8 @@
 """Operators that erase a person as approved: delete the rows, then purge the files that still hold them.
 
-Both read the plan, its keys and the decision from the ledger, verify them, and make the conditions from the keys. Rows
-that arrive while the approval waits may have new keys. So the delete searches again, and fails before it deletes
-anything if there are new keys.
+Both operators read the plan, its keys and the decision from the ledger, verify these documents, and make the conditions
+from the keys. Rows that arrive while the approval waits may have new keys. So the delete searches again, and fails
+before it deletes anything if there are new keys.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ if TYPE_CHECKING:
 
     from lakehouse_lib.privacy.places import Place
 
-#: Not from the first task, which after a delete finds neither the deleted rows' keys nor the files that hold the rows.
+#: The advice after a failed run. The first task is not cleared: after a delete, it would find neither the keys of the
+#: deleted rows nor the files that still have these rows.
 CLEAR_FROM_DELETE = "clear this run from its delete task on; that task deletes the rows, or says what to do"
 
 
 class LakehouseEraseOperator(SubmitOperator):
     """Deletes a person's rows from the tables of an approved plan, in one Spark application.
 
-    It first searches again, because rows with new keys may have arrived. For example, it would delete a new order, but
-    not its line items, because the plan does not have the key of the order. A retry may find fewer keys, because some
-    rows are deleted. Does nothing if the request has its record.
+    Before the deletes, the operator searches again, because rows with new keys may have arrived. Without this search,
+    it would delete a new order, but not the order's line items, because the plan does not have the key of the order. A
+    retry may find fewer keys, because an earlier try has deleted rows. The deletes use the keys of the plan. If the
+    request already has its record, the operator does nothing.
 
     Args:
         subject: a subject of the registry.
@@ -45,8 +47,8 @@ class LakehouseEraseOperator(SubmitOperator):
         approved_by: task id of the LakehouseErasureApprovalOperator.
 
     Returns:
-        ``{"job", "request", "tables": [{"table" (URI), "read_version", "version", "metrics"}]}``, without tables that
-        have no rows of the person.
+        ``{"job", "request", "tables": [{"table" (URI), "read_version", "version", "metrics"}]}``. Tables without rows
+        of the person are left out.
 
     Raises:
         AirflowFailException: there is no valid approval, rows with new keys have arrived, or the registry has moved a
@@ -72,7 +74,7 @@ class LakehouseEraseOperator(SubmitOperator):
         self.log.info("request %s: approved by %s", erasure.request, erasure.decision["approver"]["id"])
         hook = LakehouseHook(self.lakehouse_conn_id)
         with erasure.without_keys(), as_task_failure():
-            self._require_nothing_new(hook, erasure)
+            self._require_no_new_keys(hook, erasure)
             places = [place for place in erasure.places.values() if _has_rows(hook, place)]
         self._deletes = [
             {"table": place.uri, "predicate": place.keys.sql(), "request": erasure.request} for place in places
@@ -83,13 +85,13 @@ class LakehouseEraseOperator(SubmitOperator):
             try:
                 result = super().execute(context)
             except AirflowException:
-                done = self._submission.done_before_failing if self._submission is not None else None
-                _note_deletes(erasure, done or {})
+                partial_result = self._submission.done_before_failing if self._submission is not None else None
+                _note_deletes(erasure, partial_result or {})
                 raise
             _note_deletes(erasure, result)
         return {**result, "request": erasure.request}
 
-    def _require_nothing_new(self, hook: LakehouseHook, erasure: Erasure) -> None:
+    def _require_no_new_keys(self, hook: LakehouseHook, erasure: Erasure) -> None:
         from lakehouse_lib.privacy.drift import find_arrivals, find_recreated, has_lost_keys
 
         mentions = erasure.plan["erase_mentions"]
@@ -129,26 +131,27 @@ class LakehousePurgeOperator(ApprovedErasureOperator):
     """Deletes from disk the files that are not in the latest versions and hold the person's rows.
 
     Older versions that need one of these files cannot be read afterwards. The SHA-256 of each file is put into the
-    ledger before the file is deleted. Does nothing if the request has its record.
+    ledger before the file is deleted. If the request already has its record, the operator does nothing.
 
     Returns:
         ``{"request", "tables": {table: {"files", "rows", "bytes", "versions_lost", "changes_lost", "kept",
-        "out_of_reach", "hard_linked"}}}``; ``changes_lost`` are versions whose part of the change data feed cannot be
-        read afterwards, ``kept`` counts files that may belong to a running writer, ``out_of_reach`` files behind a
-        symbolic link or in another folder, which a purge does not delete, and ``hard_linked`` deleted files with
-        another name, under which their bytes stay.
+        "out_of_reach", "hard_linked"}}}``. ``versions_lost`` are versions that cannot be read afterwards.
+        ``changes_lost`` are versions whose part of the change data feed cannot be read afterwards. ``kept`` is the
+        number of files that stay because they may belong to a running writer. ``out_of_reach`` is the number of files
+        that stay because they are behind a symbolic link or in another folder. ``hard_linked`` is the number of deleted
+        files whose bytes stay under another name.
     """
 
     def run(self, erasure: Erasure) -> dict[str, Any]:
         if erasure.record is not None:
             self.log.info("request %s is finished: it has its record, and nothing is left to purge", erasure.request)
         hook = LakehouseHook(self.lakehouse_conn_id)
-        purged = {}
+        reports = {}
         with erasure.without_keys(), as_task_failure():
             erasure.require_same_tables(hook)
             for table, place in erasure.places.items():
-                purged[table] = _purge(erasure, place, hook.storage_options(table))
-        return {"request": erasure.request, "tables": purged}
+                reports[table] = _purge(erasure, place, hook.storage_options(table))
+        return {"request": erasure.request, "tables": reports}
 
 
 def _purge(erasure: Erasure, place: Place, options: dict[str, str] | None) -> dict[str, Any]:
@@ -158,7 +161,8 @@ def _purge(erasure: Erasure, place: Place, options: dict[str, str] | None) -> di
     from lakehouse_lib.store import open_store
 
     def note(paths: Sequence[str]) -> None:
-        # Before the files are deleted, because an interrupted try cannot report them afterwards.
+        # The digests are put before the files are deleted, because an interrupted try cannot report the files
+        # afterwards.
         files = [asdict(file) for file in file_digests(open_store(place.uri, options), paths)]
         erasure.ledger.put_step(
             erasure.request, "purge", {"at": timezone.utcnow().isoformat(), "table": place.table, "files": files}
@@ -183,9 +187,10 @@ def _purge(erasure: Erasure, place: Place, options: dict[str, str] | None) -> di
 
 
 def _has_rows(hook: LakehouseHook, place: Place) -> bool:
-    """Whether a table needs a delete: the plan has rows of it, perhaps hidden in live files, or it has rows now.
+    """Whether a table needs a delete: it had rows of the person when the plan was made, or it has such rows now.
 
-    Line items may arrive after their order was deleted; then only the keys of the plan find them.
+    Rows count even if a deletion vector hides them. Line items may arrive after their order was deleted. Then only the
+    keys of the plan find these line items.
     """
     from lakehouse_lib.privacy.purge import prove
 

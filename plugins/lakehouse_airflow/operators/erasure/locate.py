@@ -47,8 +47,8 @@ def subject_param(subject: str) -> Param:
 class LakehouseLocateSubjectOperator(BaseOperator):
     """Finds a person's rows in all of the subject's tables and their quarantines.
 
-    Reads the params ``SUBJECT_id`` and ``erase_mentions`` when the task runs, so the id is in no rendered field. Puts
-    the keys and the plan into the ledger, as a new request in each try, and pushes the tables' versions as XCom for
+    The task reads the params ``SUBJECT_id`` and ``erase_mentions`` when it runs, so the id is in no rendered field.
+    Each try puts the keys and the plan of a new request into the ledger, and pushes the tables' versions as XCom for
     LakehousePublishOperator.
 
     Args:
@@ -60,7 +60,8 @@ class LakehouseLocateSubjectOperator(BaseOperator):
         person's id, which is the same in every request for that person.
 
     Raises:
-        AirflowFailException: no user has triggered the run, or the id is not valid. The text does not hold the id.
+        AirflowFailException: no user has triggered the run, or the id is not valid. The message does not contain the
+            id.
     """
 
     template_fields: Sequence[str] = ()
@@ -114,7 +115,8 @@ class LakehouseLocateSubjectOperator(BaseOperator):
                 "keys": ledger.keyed_digest(keys),
                 "tables": [place.entry() for place in places],
             }
-            # The plan first: by the plan, a later run sees that an interrupted request is over, and deletes its keys.
+            # The plan is put first. If this try is interrupted, a later run sees by the plan when the request is over,
+            # and deletes the keys.
             ledger.put(request, "plan", plan)
             ledger.put(request, "keys", keys)
         self.log.info("request %s: %d tables", request, len(places))
@@ -141,7 +143,7 @@ def _identifier(context: Context, subject: str, configured: Subject) -> int | st
     kind = subject_from_config(configured.model_dump(include={"id_type", "rows"}, exclude_none=True))
     try:
         identifier = kind.value(context["params"].get(name))
-    except InvalidArgumentError:  # its text holds the value
+    except InvalidArgumentError:  # its message contains the value
         identifier = 0
     if isinstance(identifier, int) and identifier < 1:
         expected = "a whole number from 1 on" if configured.id_type == "long" else "a text that is not empty"

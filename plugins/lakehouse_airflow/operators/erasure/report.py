@@ -1,4 +1,4 @@
-"""The operator that ends an erasure: prove that no row is left, and put the record into the ledger."""
+"""The operator that ends an erasure: prove that no row of the person is left, and put the record into the ledger."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
     from lakehouse_lib.privacy.places import Place
     from lakehouse_lib.privacy.purge import Proof
 
-LANDING_NOTE = "Landing files are not erased, and how many of them hold the person's rows is not counted"
+LANDING_NOTE = "Landing files are not erased, and the person's rows in landing files are not counted"
 
 
 class LakehouseErasureReportOperator(ApprovedErasureOperator):
     """Counts the person's rows in every file on disk, and puts the record into the ledger if none is left.
 
-    Then it deletes the person's keys from the ledger. The record is made once; a cleared task returns it unchanged.
+    Then the operator deletes the person's keys from the ledger. The record is made once. A cleared task returns the
+    same record.
 
     Returns:
         ``{"request", "digest", "subject", "person", "tables": {table: {"before", "after"}}, "unattributed": {table:
-        {"records", "mentions"}}, "notes"}``; ``before`` and ``after`` count rows and files on disk, ``unattributed``
-        counts records on disk without a readable key. The notes say where else the person's data may be.
+        {"records", "mentions"}}, "notes"}``. ``before`` and ``after`` are the numbers of rows and files on disk.
+        ``unattributed`` are the numbers of records on disk without a readable key. ``notes`` names other places where
+        the person's data may be.
 
     Raises:
         AirflowFailException: there is no valid approval, a row is left, or a table was recreated.
@@ -66,24 +68,24 @@ class LakehouseErasureReportOperator(ApprovedErasureOperator):
         for table, place in erasure.places.items():
             options = hook.storage_options(table)
             proofs[table] = prove(place.uri, place.keys.sql(), storage_options=options)
-            unknown = _unattributed_left(place, options)
+            unknown = _remaining_unattributed(place, options)
             if unknown is not None:
                 unattributed[table] = unknown
-        left = [
+        failures = [
             f"{table}: {proof.rows} rows, {len(proof.unreadable)} files that cannot be read"
             for table, proof in proofs.items()
             if not proof.clean
         ]
-        if left:
+        if failures:
             raise AirflowFailException(
                 f"the {erasure.plan['subject']} of request {erasure.request} is not erased from disk "
-                f"({'; '.join(left)}): {CLEAR_FROM_DELETE}. Files of a running writer can be purged an hour later"
+                f"({'; '.join(failures)}): {CLEAR_FROM_DELETE}. Files of a running writer can be purged an hour later"
             )
         record = _record(erasure, hook, proofs, unattributed)
         return erasure.ledger.put(erasure.request, "record", record)
 
 
-def _unattributed_left(place: Place, options: dict[str, str] | None) -> dict[str, int] | None:
+def _remaining_unattributed(place: Place, options: dict[str, str] | None) -> dict[str, int] | None:
     from lakehouse_lib.privacy.keys import any_of
     from lakehouse_lib.privacy.purge import prove
 
@@ -111,12 +113,13 @@ def _record(
         for each in step["tables"]:
             recorded_rows[each["table"]][each["version"]] = each["rows"]
     now = timezone.utcnow()
-    tables, left = [], []
+    tables, remains = [], []
     for entry in plan["tables"]:
         table, place = entry["table"], erasure.places[entry["table"]]
         options = hook.storage_options(table)
         traces = find_traces(place.uri, erasure.request, entry["version"] + 1, storage_options=options)
-        # A killed try has put nothing into the ledger; a try whose commits were cleaned up is only in the ledger.
+        # The commits of a killed try are only in the log, because the try has put nothing into the ledger. Commits that
+        # a log cleanup has deleted are only in the ledger.
         deleted = recorded_rows[table] | traces.deleted
         tables.append(
             {
@@ -127,10 +130,10 @@ def _record(
                 "rows_deleted": total_rows(deleted.values()),
                 "on_disk_before": entry["on_disk"],
                 "on_disk_after": counts(proofs[table]),
-                "files_removed": _removed(erasure, table),
+                "files_removed": _purged_files(erasure, table),
             }
         )
-        left.append({"table": table, "what": proofs[table].note, "until": _expires(traces.log_retention, now)})
+        remains.append({"table": table, "what": proofs[table].note, "until": _expires(traces.log_retention, now)})
     notes = sorted({*(proof.note for proof in proofs.values()), LANDING_NOTE, *_notes(plan, unattributed)})
     return {
         "format": 1,
@@ -144,15 +147,16 @@ def _record(
         "library": engine_info(),
         "tables": tables,
         "unattributed": unattributed,
-        "left": [*left, {"table": None, "what": LANDING_NOTE, "until": None}],
+        "left": [*remains, {"table": None, "what": LANDING_NOTE, "until": None}],
         "notes": notes,
     }
 
 
-def _removed(erasure: Erasure, table: str) -> list[Document]:
-    """The files that the tries of the request purged, with partition values hidden.
+def _purged_files(erasure: Erasure, table: str) -> list[Document]:
+    """The files that the tries of the request have purged, with partition values hidden.
 
-    All files in the ledger are deleted: a file that still exists would hold the person's rows and fail the report.
+    Each of these files is deleted. A file that still existed would contain the person's rows, and the report would
+    fail.
     """
     from lakehouse_lib.privacy.partition_values import without_partition_values
 
@@ -166,15 +170,15 @@ def _removed(erasure: Erasure, table: str) -> list[Document]:
 
 
 def _expires(retention: timedelta | None, now: datetime) -> str | None:
-    """The time at which the log's last entry about the person's rows expires; None: the log keeps it without limit."""
+    """The time (ISO 8601) at which the last log entry about the person's rows expires; None: it does not expire."""
     return None if retention is None else (now + retention).isoformat()
 
 
 def _notes(plan: Document, unattributed: dict[str, dict[str, int]]) -> list[str]:
     conditions = {entry["table"]: entry["unattributed"] for entry in plan["tables"]}
     return [
-        f"{table}: {left['records']} records without a readable key are not erased; {left['mentions']} of "
+        f"{table}: {counts['records']} records without a readable key are not erased; {counts['mentions']} of "
         f"them mention the {plan['subject']}. They are the records WHERE {conditions[table]['condition']}, or with "
         "a key that cannot be read"
-        for table, left in unattributed.items()
+        for table, counts in unattributed.items()
     ]

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 
 class LakehouseMaintainOperator(SubmitOperator):
-    """Carries out work orders of a LakehousePlanOperator: in the worker by Arrow, or in one Spark application.
+    """Carries out work orders of a LakehousePlanOperator: in the worker on Arrow, or in one Spark application.
 
-    The orders are from XCom, which users may edit. They only name tables of the registry and verbs. The arguments of
-    the verbs are in the registry. Each table is planned again, so a retry runs only the steps that are still due.
+    The orders are from XCom, which users may edit. Therefore an order contains only the name of a registered table, its
+    verbs and a limit of bytes. The other arguments of the verbs are in the registry. Each table is planned again, so a
+    retry runs only the steps that are still due.
 
     Args:
         work: an element of the plan's result (templated).
@@ -38,8 +39,8 @@ class LakehouseMaintainOperator(SubmitOperator):
         ``{"steps": [{"table", "verb", "status", "reason", "predicted", "measured", ...}]}``.
 
     Raises:
-        AirflowFailException: a step has failed, and a retry cannot help. The other steps were run.
-        AirflowException: a step has failed, and a retry may help.
+        AirflowFailException: steps have failed, and a retry helps none of them. The other steps were run.
+        AirflowException: steps have failed, and a retry may help one of them. The other steps were run.
     """
 
     job = "maintain"
@@ -96,7 +97,7 @@ class LakehouseMaintainOperator(SubmitOperator):
         from lakehouse_lib.fleet.maintenance import carry_out
         from lakehouse_lib.progress import log_observer
 
-        # The next try takes the leases of this one over.
+        # The task dies with its supervisor, because the next try takes over the leases of this try.
         with as_task_failure(), dying_with_supervisor(), commit_metadata(task_metadata(context)):
             hook, registry = LakehouseHook(self.lakehouse_conn_id), load_registry()
             tables = fleet_of(registry, [order.table for order in self._orders], hook)
@@ -112,7 +113,7 @@ class LakehouseMaintainOperator(SubmitOperator):
 
 
 def _failure_of(failed: Sequence[Mapping[str, Any]]) -> AirflowException:
-    """One exception for all failed steps; it allows a retry if a retry may help one of them."""
+    """One exception for all failed steps. It allows a retry if a retry may help one of the steps."""
     errors = [failure(step["error_type"], f"{step['verb']} of {step['table']}: {step['error']}") for step in failed]
     is_final = all(isinstance(error, AirflowFailException) for error in errors)
     kind = AirflowFailException if is_final else AirflowException

@@ -29,20 +29,21 @@ _PARAMETERS = (
 
 
 class LakehousePlanOperator(BaseOperator):
-    """Plans a maintenance run of the registry's tables, within the registry's budget. Reads logs only.
+    """Plans a maintenance run of the registry's tables, within the registry's budget. Reads only logs of tables.
 
     The log of the task shows every step with its reason, its predicted gain and its cost. If the registry has
     ``records``, the health of each table is appended to the history of health. All arguments are templated.
 
     Args:
-        tables: the tables of the DAG; None: all tables of the registry, quarantines included.
-        only: names of tables, quarantines included; empty: all tables of the DAG that exist.
-        plan_only: show the plan and run nothing.
-        spark_from_bytes: a table is maintained by Spark if a run reads and writes at least this number of its bytes,
-            otherwise in Airflow's worker. A table's ``engine`` in the registry overrides this.
-        workers: the largest number of tasks in Airflow's workers. If there are more tables, a task maintains several.
-        spark_jobs: the largest number of Spark applications. Each maintains several tables, because its start takes
-            seconds.
+        tables: the names of the DAG's tables; None: all tables of the registry and their quarantines.
+        only: the names of tables or quarantines to plan; empty: all tables of the DAG that exist.
+        plan_only: write the plan to the log and return no tasks.
+        spark_from_bytes: Spark maintains a table if the steps read and write at least this number of bytes; otherwise
+            Airflow's worker does. A table's ``engine`` in the registry overrides this.
+        workers: the largest number of tasks in Airflow's workers. If there are more tables, a task maintains several
+            tables.
+        spark_jobs: the largest number of Spark applications. An application maintains several tables, because its start
+            takes seconds.
 
     Returns:
         The tasks of the run: ``[{"engine": "arrow" or "spark", "orders": [...]}]``. A table that cannot be planned has

@@ -22,7 +22,7 @@ class LakehouseSummaryOperator(BaseOperator):
     """Returns and logs the predicted and the measured effects of a maintenance run, by table and verb.
 
     If the registry has ``records``, the health of the maintained tables is appended to the history of health, so that
-    their newest score is the one after the run.
+    the newest score in the history is the score after the run.
 
     Args:
         maintained_by: task id of the mapped LakehouseMaintainOperator.
@@ -58,19 +58,19 @@ class LakehouseSummaryOperator(BaseOperator):
         return summary
 
     def _record_health(self, names: Iterable[str]) -> None:
-        """Append the health of those names that are in the registry. Names are from XCom, which users may edit."""
+        """Record the health of the registered tables among ``names``, which are from XCom. Users may edit XCom."""
         from lakehouse_lib.fleet.health.fleet_health import record_health
 
         hook = LakehouseHook(self.lakehouse_conn_id)
         try:
             registry = load_registry()
-        except RegistryError as error:  # the run has ended, and a missing record does not fail it
+        except RegistryError as error:  # the maintenance has ended, and a missing record does not fail the run
             self.log.warning("the health after the run is not recorded: %s", error)
             return
         history = health_record_of(registry, hook)
         if history is not None:
-            chosen = [name for name in names if isinstance(name, str) and registry.find(name)]
-            record_health(fleet_of(registry, chosen, hook), history)
+            registered_names = [name for name in names if isinstance(name, str) and registry.find(name)]
+            record_health(fleet_of(registry, registered_names, hook), history)
 
 
 def _sentence(step: Mapping[str, Any]) -> str:

@@ -1,1 +1,1 @@
-"""Operators that change a table as a whole, or describe it to other programs."""
+"""Operators that change metadata, restore, clone or pin a table, or write manifests for other programs."""

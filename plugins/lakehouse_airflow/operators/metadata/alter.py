@@ -12,7 +12,7 @@ from lakehouse_lib.catalogue import ALTER
 class LakehouseAlterOperator(LakehouseTableOperator):
     """Changes columns, constraints, properties and features of a table, in the given order, each in its own commit.
 
-    The default of ``retries`` is 0, and the DAG's default arguments do not change it, because a second try would make
+    The default of ``retries`` is 0, and the DAG's default arguments do not change this default. A second try would make
     the first changes again.
 
     Args:

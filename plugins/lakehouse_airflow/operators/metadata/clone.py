@@ -11,12 +11,12 @@ from lakehouse_lib.catalogue import CLONE
 
 
 class LakehouseCloneOperator(LakehouseJobOperator):
-    """Makes a new table of a version of a table. The link "Table version" leads to the new table.
+    """Copies a version of a table into a new table. The link "Table version" leads to the new table.
 
     Args:
         target: the new table, in an empty folder: a name in the registry, or a location (templated).
         version: a version, or a time as ISO 8601 text (templated); None: the latest version.
-        is_shallow: refer to the files of the table instead of copying them.
+        is_shallow: refer to the data files of the table instead of copying them (templated).
     """
 
     job = CLONE.name

@@ -10,7 +10,7 @@ from lakehouse_lib.catalogue import GENERATE
 
 
 class LakehouseGenerateOperator(LakehouseTableOperator):
-    """Writes manifests of the latest version, for programs that read Parquet and not the Delta log."""
+    """Writes manifests of the latest version, for programs that read Parquet files but no Delta log."""
 
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         return {**GENERATE.run(hook.table(self.table).snapshot).to_dict(), "table": self.table}

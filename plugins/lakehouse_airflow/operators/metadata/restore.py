@@ -10,14 +10,14 @@ from lakehouse_lib.catalogue import RESTORE
 
 
 class LakehouseRestoreOperator(LakehouseTableOperator):
-    """Makes a table equal to an earlier version, in a new commit. If they are equal already, it commits nothing.
+    """Makes a table equal to an earlier version, in a new commit. Commits nothing if the table is equal already.
 
-    The default of ``retries`` is 0, and the DAG's default arguments do not change it, because a second try would also
-    undo what other writers have committed since the first try.
+    The default of ``retries`` is 0, and the DAG's default arguments do not change this default. A second try would also
+    undo the commits of other writers since the first try. All arguments are templated.
 
     Args:
-        target: a version, or a time as ISO 8601 text (templated). Text of digits is a version.
-        ignore_missing_files: leave out files of the version that do not exist any more, instead of failing.
+        target: a version, or a time as ISO 8601 text. Text of digits is a version.
+        ignore_missing_files: leave out files of the version that no longer exist, instead of failing.
         dry_run: only count the files.
     """
 
