@@ -210,7 +210,7 @@ class JobSubmission(SparkSubmitHook):
         self._earlier = earlier
         objects = self._folder.objects(earlier.name)
         if earlier.command != self._command:
-            self.log.info("the job %s of an earlier try has other arguments or conditions; cancel it", earlier.name)
+            self.log.info("cancelling the job %s of an earlier try: its arguments or conditions differ", earlier.name)
             self._kill_earlier()
             return False
         self.log.info(
