@@ -1,5 +1,5 @@
-"""The pages of the lakehouse on Airflow's server: all tables, a table, a version, and the start of a run.
+"""The pages of the lakehouse on Airflow's server: tables, versions, loads, maintenance and erasures.
 
-``application`` has the FastAPI app, ``routes`` a module for each page, ``views`` the functions that make values of
-templates from records and logs. No page writes anything: a run is started by Airflow's own API.
+``application`` has the FastAPI app, ``routes`` has a module for each page, and ``views`` has the functions that make
+the values of templates from records and logs. No page writes. To start a run, the browser calls Airflow's API.
 """

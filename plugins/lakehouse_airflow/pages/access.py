@@ -1,6 +1,6 @@
-"""Who may see the pages, and who may start maintenance: the rights that Airflow has for the DAG of each table.
+"""Check a user's rights to see a page and to start maintenance: Airflow's rights on the DAG of the table or subject.
 
-This module has no postponed annotations, because FastAPI resolves them at run time.
+This module does not postpone annotations, because FastAPI resolves annotations at run time.
 """
 
 from collections.abc import Iterable
@@ -22,8 +22,8 @@ def require_reader(request: Request, user: GetUserDep) -> None:
     """Require the right to read the DAG of the table or subject, if the route has such a parameter.
 
     Raises:
-        HTTPException: 401: there is no login; 403: the user does not have it; 404: the registry has no such table or
-            subject.
+        HTTPException: 401: the user is not signed in; 403: the user does not have the right; 404: the registry has no
+            such table or subject.
     """
     table, subject = (request.path_params.get(name) for name in ("table", "subject"))
     if table is not None:
@@ -33,7 +33,7 @@ def require_reader(request: Request, user: GetUserDep) -> None:
 
 
 def readable_dags(dag_ids: Iterable[str], user: GetUserDep) -> set[str]:
-    """These DAGs without those that the user may not read."""
+    """The DAGs of ``dag_ids`` that the user may read."""
     manager = get_auth_manager()
     return {
         dag_id
@@ -43,7 +43,7 @@ def readable_dags(dag_ids: Iterable[str], user: GetUserDep) -> set[str]:
 
 
 def may_trigger(request: Request, user: GetUserDep) -> bool:
-    """Whether the user may start a run of the DAG of the route's table, as Airflow's API requires it."""
+    """Whether the user may start runs of the DAG of the route's table. Airflow's API requires the same right."""
     details = _details(_dag_of(request.path_params["table"]))
     return get_auth_manager().is_authorized_dag(
         method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
@@ -51,12 +51,16 @@ def may_trigger(request: Request, user: GetUserDep) -> bool:
 
 
 def require_trigger(request: Request, user: GetUserDep) -> None:
-    """Require the right to start a run of the DAG of the route's table; else 403."""
+    """Require the right to start runs of the DAG of the route's table.
+
+    Raises:
+        HTTPException: 403: the user does not have the right.
+    """
     if not may_trigger(request, user):
         raise HTTPException(403, f"Your user may not start runs of the DAG {_dag_of(request.path_params['table'])}.")
 
 
-#: What every route of the pages requires.
+#: The checks of every route of the pages.
 REQUIRED = (Depends(requires_access_asset("GET")), Depends(require_reader))
 
 

@@ -1,7 +1,7 @@
 """The app of the pages, which Airflow's server mounts.
 
-Each route of the app requires the rights in ``access.REQUIRED``. It has GET routes only. Files of the folder ``static``
-have a route, too, because a mounted folder would not require the rights.
+The app has only GET routes. Each route requires the rights in ``access.REQUIRED``. Files of the folder ``static`` have
+a route, too, because a mounted folder would not require the rights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakehouse_airflow.pages.rendering import page
 from lakehouse_airflow.pages.routes import erasures, loads, maintenance, overview, static_file, table, version
 from lakehouse_airflow.pages.urls import Urls
 
-#: Scripts, styles and images come from this server only, and neither is inside a page. Only Airflow frames a page.
+#: Scripts, styles and images are files on this server, never inline. Only pages of this server may frame a page.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'",
@@ -46,7 +46,7 @@ async def add_headers(request: Request, call_next: Callable[[Request], Awaitable
 
 @app.exception_handler(HTTPException)
 def explain(request: Request, error: HTTPException) -> Response:
-    """The answer to an error: for a browser the login or a page, for a program JSON."""
+    """The response to an error. A browser gets a page, or a redirect to the login; a program gets JSON."""
     if "text/html" not in request.headers.get("accept", ""):
         return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
     if error.status_code == HTTPStatus.UNAUTHORIZED:
@@ -57,6 +57,6 @@ def explain(request: Request, error: HTTPException) -> Response:
 
 @app.exception_handler(RequestValidationError)
 def explain_value(request: Request, error: RequestValidationError) -> Response:
-    """The answer to a value in the URL that is not valid."""
+    """The response to a value in the URL that is not valid: status 422."""
     detail = "; ".join(f"{problem['loc'][-1]}: {problem['msg']}" for problem in error.errors())
     return explain(request, HTTPException(422, detail))

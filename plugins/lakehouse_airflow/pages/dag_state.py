@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, func, select, tuple_
 
 from lakehouse_airflow.pages.views.commit import Task
 
-#: The state of a task that waits for a person. Airflow has it since 3.3.
+#: The state of a task that waits for a person's answer. Airflow has this state since 3.3.
 _AWAITS_INPUT = "awaiting_input"
 
 
@@ -25,8 +25,8 @@ class DagState:
 
     Attributes:
         exists: Airflow has parsed the DAG.
-        next_run: when its schedule starts it next, ms since the epoch; None: it is paused, or has no schedule.
-        active_runs: its queued and running runs.
+        next_run: the time of the next scheduled run, ms since the epoch; None: the DAG is paused or has no schedule.
+        active_runs: the number of queued and running runs.
     """
 
     exists: bool
@@ -40,9 +40,9 @@ class RunState:
     """A DAG run.
 
     Attributes:
-        user: who has triggered it.
-        queued_at: ms since the epoch.
-        question: the task that waits for an answer of a person.
+        user: the user who has triggered the run; None: no user has.
+        queued_at: ms since the epoch; None: not known.
+        question: the task that waits for a person's answer; None: there is none.
     """
 
     dag_id: str
@@ -54,22 +54,30 @@ class RunState:
 
 
 def newest_runs(dag_ids: Iterable[str], most: int) -> list[RunState]:
-    """The newest runs of these DAGs, newest first."""
+    """The newest runs of these DAGs, newest first.
+
+    Args:
+        most: the largest number of runs.
+    """
     return _runs(DagRun.dag_id.in_(sorted(set(dag_ids))), most)
 
 
 def runs_named(names: Iterable[tuple[str, str]]) -> list[RunState]:
-    """The runs with these ids of DAG and run. Those that Airflow does not have are left out."""
+    """The runs with these ids, newest first. Runs that Airflow does not have are left out.
+
+    Args:
+        names: pairs of DAG id and run id.
+    """
     ids = sorted(set(names))
     return _runs(tuple_(DagRun.dag_id, DagRun.run_id).in_(ids), len(ids))
 
 
-def _runs(chosen: ColumnElement[bool], most: int) -> list[RunState]:
+def _runs(condition: ColumnElement[bool], most: int) -> list[RunState]:
     columns = (DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.triggering_user_name)
     with create_session() as session:
         rows = session.execute(
             select(*columns, func.coalesce(DagRun.queued_at, DagRun.start_date))
-            .where(chosen)
+            .where(condition)
             .order_by(DagRun.id.desc())
             .limit(most)
         ).all()

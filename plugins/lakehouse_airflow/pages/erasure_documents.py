@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The newest requests that the page of all erasures reads.
+#: The number of newest requests that the page of all erasures reads.
 MOST = 200
 _READERS = 16
 
 
 def newest_documents(registry: Registry) -> tuple[list[Documents], str | None]:
-    """The documents of the newest erasures, and why documents are missing; None: all were read."""
+    """The documents of the newest erasures, and the reason if documents could not be read (None: all were read)."""
     try:
         ledger = open_ledger(registry)
         requests = ledger.newest_requests("plan", MOST)
@@ -35,7 +35,7 @@ def newest_documents(registry: Registry) -> tuple[list[Documents], str | None]:
         logger.warning("the ledger cannot be read: %s", error)
         return [], f"The ledger cannot be read: {error}"
     problems: list[str] = []
-    read = list(in_order(lambda request: _readable(ledger, request, problems), requests, _READERS))
+    read = list(in_order(lambda request: _read_or_report(ledger, request, problems), requests, _READERS))
     return [each for each in read if each is not None and each.plan.get("kind") == KIND], " ".join(problems) or None
 
 
@@ -45,7 +45,8 @@ def documents_of(registry: Registry, subject: str, request: str) -> Documents:
     Raises:
         HTTPException: 404: the ledger has no such request of this subject, or the id is not valid.
         LedgerError: a document is edited or sealed with another key.
-        AirflowFailException: this server has no connection with the ledger's key.
+        AirflowFailException: the connection with the ledger's key is missing on this server or not valid, or the
+            registry has no ledger.
     """
     ledger = open_ledger(registry)
     documents = _read(ledger, request) if is_request(request) else None
@@ -54,7 +55,7 @@ def documents_of(registry: Registry, subject: str, request: str) -> Documents:
     return documents
 
 
-def _readable(ledger: Ledger, request: str, problems: list[str]) -> Documents | None:
+def _read_or_report(ledger: Ledger, request: str, problems: list[str]) -> Documents | None:
     try:
         return _read(ledger, request)
     except DeltaError as error:

@@ -1,4 +1,4 @@
-"""A cache of what is measured in the log of a table. To measure a table with a million files takes seconds."""
+"""A cache of measurements. Measuring a table with a million files takes seconds."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from lakehouse_lib.fleet.health.partitions import HeavyPartitions
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
-#: Seconds for which an entry is valid. Ages, and the files that a vacuum would delete, change without a new version.
+#: Seconds for which an entry is valid. Ages, and the number of files that a vacuum would delete, change over time.
 VALID_SECONDS = 60.0
-#: A table with more files is measured in a request of its own.
+#: A table with more files is measured only by a caller that waits.
 MOST_FILES = 20_000
 _MOST_TABLES = 64
 _MOST_PARTITIONS = 10
@@ -28,7 +28,7 @@ _MOST_PARTITIONS = 10
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is measured in the log of a table.
+    """The measurement of a version of a table, from its log.
 
     Attributes:
         partitions: None: the table has no partitions.
@@ -41,7 +41,7 @@ class Measurement:
 
 
 class HealthCache:
-    """The measurements of the versions that were measured last."""
+    """The newest measurements, of at most 64 versions."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -50,12 +50,13 @@ class HealthCache:
     def measurement(
         self, maintained: MaintainedTable, table: DeltaTable, quality: Callable[[], Quality | None], *, waits: bool
     ) -> Measurement | None:
-        """The measurement of the table's latest version, by its policy.
+        """The measurement of the latest version of a table.
 
         Args:
-            table: the table, open at its latest version.
+            maintained: the table with its policy, such as the target file size.
+            table: the same table, opened at its latest version.
             quality: reads the quality of the table's loads.
-            waits: whether a large table is measured, too.
+            waits: whether a table with more than ``MOST_FILES`` files is measured, too.
 
         Returns:
             None if the table is large and has no entry, and the caller does not wait.

@@ -1,4 +1,4 @@
-"""A table of the registry, opened for a page, and the status of the errors of opening it."""
+"""Open a table of the registry for a page, and translate errors into HTTP statuses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LiveTable:
     """An opened table.
 
     Attributes:
-        entry: its entry in the registry.
+        entry: the table's entry in the registry.
     """
 
     name: str
@@ -43,7 +43,7 @@ class LiveTable:
 
 
 def registered_table(name: str) -> tuple[Registry, Table]:
-    """The registry and its entry of a table. A location is refused: it could open any folder of this machine.
+    """The registry, and its entry of a table. A location is refused, because it could be any folder on this machine.
 
     Raises:
         HTTPException: 404: the registry has no such table.
@@ -59,12 +59,12 @@ def open_table(name: str, connection: str | None, version: int | None = None) ->
     """Open a table of the registry.
 
     Args:
-        connection: the connection that the reader of the page chooses; None: that of the table's DAG.
-        version: None: the latest.
+        connection: the connection that the reader of the page chooses; None: the connection of the table's DAG.
+        version: None: the latest version.
 
     Raises:
         HTTPException: 404: the registry has no such table, or the connection does not exist.
-        Exception: as ``answered_errors`` answers it.
+        RegistryError, AirflowException, DeltaError: ``answered_errors`` translates them.
     """
     registry, entry = registered_table(name)
     hook = hook_of_dag(registry, name) if connection is None else hook_of(connection)
@@ -78,7 +78,7 @@ def hook_of_dag(registry: Registry, name: str) -> LakehouseHook:
 
 @contextmanager
 def answered_errors() -> Iterator[None]:
-    """Answer errors of the registry, the connection and the table by a status and their text.
+    """Translate errors of the registry, the connection and the table into HTTPExceptions with the same text.
 
     503: the registry, the connection or the store cannot be used. 404: the table or the version does not exist. 500:
     the table cannot be read.
@@ -92,9 +92,10 @@ def answered_errors() -> Iterator[None]:
 
 
 def hook_of(connection: str) -> LakehouseHook:
-    """The hook of a connection of type ``lakehouse``; the page's reader chooses it, so no other type is opened.
+    """The hook of a connection of type ``lakehouse``, which the reader of the page chooses.
 
-    A connection of another type gets the same answer as a missing one, so that the page does not reveal which exist.
+    Connections of other types are refused. The answer is the same as for a missing connection, so that the page does
+    not reveal which connections exist.
 
     Raises:
         HTTPException: 404: there is no such connection of this type.

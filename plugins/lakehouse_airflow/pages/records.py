@@ -1,4 +1,4 @@
-"""The records of health and of maintenance runs, as the pages read them: without opening a table of the lakehouse."""
+"""Read the records of health and of maintenance runs for the pages, without opening the recorded tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: How many days back the page of all tables looks, and the page of a table.
+#: The numbers of past days that the page of all tables and the page of a table show.
 DAYS, DAYS_OF_A_TABLE = 30, 90
 
 
@@ -31,9 +31,9 @@ class Records:
     """Rows of the records.
 
     Attributes:
-        looks: rows of the record of health.
-        steps: rows of the record of runs.
-        problem: why there are none; None: the records were read.
+        looks: rows of the record of health. A row, a *look*, is the recorded health of a table at one time.
+        steps: rows of the record of runs. A row is a step of a maintenance run.
+        problem: the reason why the records could not be read; None: they were read.
     """
 
     looks: pa.Table
@@ -54,18 +54,20 @@ def records_of(registry: Registry, table: str) -> Records:
     )
 
 
-def _read(registry: Registry, reading: Callable[[HealthRecord, RunRecord], Records]) -> Records:
-    """Records that cannot be read are a problem that a page shows, and no error."""
+def _read(registry: Registry, read: Callable[[HealthRecord, RunRecord], Records]) -> Records:
+    """Read records. If they cannot be read, a page shows the reason and does not fail."""
     hook = LakehouseHook()
     health, runs = health_record_of(registry, hook), record_of(registry, hook)
     if health is None or runs is None:
-        return _without("The registry has no key records, so no health and no maintenance runs are recorded.")
+        return _no_records(
+            "The key records is missing in the registry, so no health and no maintenance runs are recorded."
+        )
     try:
-        return reading(health, runs)
+        return read(health, runs)
     except DeltaError as error:
         logger.warning("the records in %s cannot be read: %s", registry.records, error)
-        return _without(f"The records cannot be read: {error}")
+        return _no_records(f"The records cannot be read: {error}")
 
 
-def _without(problem: str) -> Records:
+def _no_records(problem: str) -> Records:
     return Records(HEALTH_SCHEMA.empty_table(), RUN_SCHEMA.empty_table(), problem)

@@ -1,4 +1,4 @@
-"""Templates as HTML, with values escaped."""
+"""Render templates as HTML, with values escaped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
     Args:
         template: the name of a file in the folder ``templates``.
-        values: of the template, beside ``urls`` and ``now`` (ms since the epoch).
+        status: the HTTP status of the response.
+        values: the values of the template. ``urls`` and ``now`` (ms since the epoch) are added.
     """
     html = _templates.get_template(template).render(urls=Urls.of(request), now=time.time_ns() // 1_000_000, **values)
     return HTMLResponse(html, status)

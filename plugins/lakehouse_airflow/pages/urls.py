@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Urls:
-    """The paths of a request's server.
+    """The paths on the server that has received a request.
 
     Args:
-        airflow: the path of Airflow itself, without a slash at its end; "": it is not below a path.
+        airflow: the path of Airflow itself, without a slash at its end; "": Airflow is at the root of the server.
         connection: the connection with which the page of this request opens tables.
     """
 
@@ -30,15 +30,19 @@ class Urls:
     @classmethod
     def of(cls, request: Request) -> Urls:
         """The paths of the server that has received this request."""
-        below = str(request.scope.get("root_path", "")).removesuffix(URL_PREFIX)
-        return cls(below, request.query_params.get("connection", LakehouseHook.default_conn_name))
+        airflow = str(request.scope.get("root_path", "")).removesuffix(URL_PREFIX)
+        return cls(airflow, request.query_params.get("connection", LakehouseHook.default_conn_name))
 
     def static(self, name: str) -> str:
         """A file of the folder ``static``."""
         return f"{self.airflow}{URL_PREFIX}/static/{name}"
 
     def tables(self, query: Mapping[str, str] | None = None) -> str:
-        """The page of all tables."""
+        """The page of all tables.
+
+        Args:
+            query: parameters of the page, such as ``sort``.
+        """
         path = f"{self.airflow}{URL_PREFIX}/tables"
         return f"{path}?{urlencode(query)}" if query else path
 
@@ -47,7 +51,7 @@ class Urls:
         return self.airflow + table_path(name, self.connection)
 
     def measured_table(self, name: str) -> str:
-        """The page of a table, which is measured for it even if it is large."""
+        """The page of a table, with a measurement of the table even if it is large."""
         path = self.table(name)
         return f"{path}{'&' if '?' in path else '?'}measure=true"
 
@@ -76,7 +80,7 @@ class Urls:
         return f"{self.airflow}/dags/{_segment(dag_id)}"
 
     def dag_run(self, dag_id: str, run_id: str = "") -> str:
-        """Airflow's page of a DAG run; without ``run_id`` the path before it."""
+        """Airflow's page of a DAG run; without ``run_id``, the beginning of this path."""
         return f"{self.dag(dag_id)}/runs/{_segment(run_id)}"
 
     def task(self, task: Task) -> str:
@@ -85,7 +89,7 @@ class Urls:
         return path if task.map_index < 0 else f"{path}/mapped/{task.map_index}"
 
     def question(self, task: Task) -> str:
-        """Airflow's page with the question of a task to a person."""
+        """Airflow's page with the question that a task asks a person."""
         return f"{self.task(task)}/required_actions"
 
     def dag_runs_of_api(self, dag_id: str) -> str:
@@ -93,7 +97,7 @@ class Urls:
         return f"{self.airflow}/api/v2/dags/{_segment(dag_id)}/dagRuns"
 
     def login(self, request: Request) -> str:
-        """Airflow's login, which leads back to the page of this request."""
+        """Airflow's login, which redirects back to the page of this request."""
         page = request.scope["path"] + (f"?{request.url.query}" if request.url.query else "")
         return f"{self.airflow}/api/v2/auth/login?{urlencode({'next': page})}"
 

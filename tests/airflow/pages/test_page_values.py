@@ -102,7 +102,7 @@ def test_the_trend_is_inside_the_image_and_in_words() -> None:
 
     trend = trend_of(looks(100, 40, *[70] * 1_000, 90))
     assert trend is not None
-    assert trend.description.startswith("1,003 looks from 2027-01-15 08:00 UTC to 2029-10-13 08:00 UTC: ")
+    assert trend.description.startswith("1,003 measurements from 2027-01-15 08:00 UTC to 2029-10-13 08:00 UTC: ")
     assert trend.description.endswith("first 100, lowest 40, highest 100, last 90")
     points = [tuple(map(float, point.split(","))) for point in trend.points.split()]
     assert len(points) <= 360

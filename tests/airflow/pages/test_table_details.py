@@ -79,7 +79,7 @@ def test_a_large_table_is_measured_by_a_second_request(orders: Path, monkeypatch
     record_health([MaintainedTable("orders", open_store(orders))], record)
     write_deltalake(orders, pa.table({"o_custkey": [1], NASTY: ["b"]}), mode="append")
     recorded = text_of(ann.get("/lakehouse/tables/orders").text)
-    assert "The numbers were recorded just now , of version 5." in recorded
+    assert "The numbers were recorded just now , for version 5." in recorded
     assert " 9 files, " in recorded
     assert "3 partitions" in recorded
     assert "The largest partitions" not in recorded

@@ -1,1 +1,4 @@
-"""The pages, a module for each. FastAPI resolves annotations at run time, so these modules do not postpone them."""
+"""The pages, a module for each page.
+
+FastAPI resolves annotations at run time, so these modules do not postpone annotations.
+"""

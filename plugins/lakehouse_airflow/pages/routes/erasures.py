@@ -1,4 +1,4 @@
-"""The pages of erasures: all of them, and one with its record. The ledger is read, and nothing is written."""
+"""The page of all erasures, and the page of one erasure with its record. Both only read the ledger."""
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Request

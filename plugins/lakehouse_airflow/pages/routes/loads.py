@@ -1,4 +1,4 @@
-"""The page of the loads of a table: the batches of its source, from the logs. It reads no data."""
+"""The page of the loads of a table: the batches of its source. The page reads logs and no data files."""
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
@@ -11,7 +11,7 @@ from lakehouse_lib.store import open_store
 
 router = APIRouter()
 
-#: The newest batches that the page lists.
+#: The number of newest batches that the page lists.
 _BATCHES = 50
 
 

@@ -1,4 +1,4 @@
-"""The page that asks whether to maintain a table now. Its button calls Airflow's API; this page changes nothing."""
+"""The page that asks whether to maintain a table now. Its button calls Airflow's API. The page itself is read-only."""
 
 import json
 
@@ -22,7 +22,7 @@ router = APIRouter()
 def maintenance_page(request: Request, table: str) -> HTMLResponse:
     """The steps that are due on a registered table, and the button that starts a run of the table's DAG.
 
-    The run plans again within the registry's budget, and other tables are not maintained by it.
+    The run plans again, within the registry's budget. It maintains no other table.
     """
     with answered_errors():
         registry, _ = registered_table(table)

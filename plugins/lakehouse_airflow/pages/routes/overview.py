@@ -1,4 +1,4 @@
-"""The page of all tables, from the registry and the records. It opens no table."""
+"""The page of all tables, from the registry and the records. It opens no table of the registry."""
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, Request
@@ -16,7 +16,7 @@ from lakehouse_airflow.registry import load_registry
 
 router = APIRouter()
 
-#: The worst tables are first.
+#: By default, the tables with the worst score are first.
 _SORT, _ORDER = "score", "asc"
 
 
@@ -28,12 +28,12 @@ def start(request: Request) -> RedirectResponse:
 
 @router.get("/tables", response_class=HTMLResponse)
 def tables(request: Request, user: GetUserDep, q: str = "", sort: str = _SORT, order: str = _ORDER) -> HTMLResponse:
-    """The tables of the registry whose DAG the user may read, with their health, and what maintenance did and will do.
+    """The tables of the registry whose DAG the user may read, with their health, their last and their next maintenance.
 
     Args:
-        q: words that a row has to have.
-        sort: a column of ``COLUMNS``; another text: the score.
-        order: ``desc``: the largest value first.
+        q: the words of a search. The page shows the rows that contain all words.
+        sort: a column of ``COLUMNS``; for any other text, the rows are sorted by the score.
+        order: ``desc``: the largest value is first; any other text: the smallest value is first.
     """
     column = sort if sort in COLUMNS else _SORT
     with answered_errors():

@@ -1,4 +1,4 @@
-"""The page of a table: its state now, its versions, and its maintenance. It opens the table and reads only its log."""
+"""The page of a table: its state, its versions and its maintenance. It reads the table's log and no data files."""
 
 from functools import partial
 from typing import Annotated
@@ -31,7 +31,7 @@ from lakehouse_lib.store import open_store
 router = APIRouter()
 _cache = HealthCache()
 
-#: The newest versions, steps, batches and commits that the page reads, and the changes of the schema that it lists.
+#: The numbers of newest versions, steps, batches and commits that the page reads, and of schema changes that it lists.
 _VERSIONS, _STEPS, _BATCHES, _COMMITS, _CHANGES = 30, 30, 20, 100, 50
 
 
@@ -45,11 +45,13 @@ def table_page(
 ) -> HTMLResponse:
     """The page of a registered table.
 
-    Conditions of commits are withheld if the table has rows of a subject. Values of partitions are withheld if the
-    column is a key of the subject.
+    Conditions of commits are withheld if the table has rows of a subject. Values of a partition column are withheld if
+    the column is a key of a subject.
 
     Args:
-        measure: measure a large table, too. Else its page has the numbers of the newest record.
+        connection: the connection that opens the table; None: the connection of the table's DAG.
+        measure: measure the table even if it is large. Otherwise, the page of a large table has the numbers of the
+            newest record.
     """
     with answered_errors():
         opened = open_table(table, connection)
@@ -95,7 +97,7 @@ def table_page(
 
 
 def _quality(opened: LiveTable) -> Quality | None:
-    """The quality of the newest loads, or why they cannot be read; None: the table has no source."""
+    """The quality of the newest loads, or the reason why they cannot be read; None: the table has no source."""
     source, quarantine = opened.entry.source, opened.entry.quarantine
     if source is None:
         return None

@@ -1,4 +1,4 @@
-"""The page of a version of a table: its commit, its size, its schema, and the versions beside it."""
+"""The page of a version of a table: its commit, its size, its schema, and links to the previous and next version."""
 
 from typing import Annotated
 

@@ -1,1 +1,1 @@
-"""Values that the templates show, made from records, logs and commits without I/O."""
+"""The values that the templates show, made without I/O from records, logs and commits."""

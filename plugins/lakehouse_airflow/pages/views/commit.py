@@ -1,4 +1,4 @@
-"""A commit, from its commitInfo, which any writer may have written."""
+"""A commit as the pages show it, made from the commitInfo of any writer."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Commit:
     Attributes:
         committed_at: ms since the epoch.
         user, engine: ``userName`` and ``engineInfo``.
-        summary: the most telling metrics, as a sentence.
-        pins: the names under which the version is kept.
+        summary: the main metrics as text, such as ``3 rows written, 1 file added``.
+        pins: the names of the pins of the version.
     """
 
     version: int
@@ -65,7 +65,7 @@ def commit_of(info: Mapping[str, Any]) -> Commit:
 
 
 def task_of(info: Mapping[str, Any]) -> Task | None:
-    """The task that a commitInfo names; None if it names none completely."""
+    """The task in a commitInfo; None if the DAG id, the run id or the task id is missing."""
     names = info.get("airflow")
     if not isinstance(names, Mapping) or any(not _text(names.get(key)) for key in _TASK_KEYS):
         return None
@@ -78,7 +78,7 @@ def task_of(info: Mapping[str, Any]) -> Task | None:
 
 
 def fields_of(info: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The fields of a commitInfo as names and texts, with units. A field of a field has the name ``field.field``."""
+    """The fields of a commitInfo as names and texts, with units. A nested field has the name ``field.field``."""
     return list(_fields("", info))
 
 
@@ -105,7 +105,7 @@ def _field_text(name: str, value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-#: The metrics of delta-spark and of this library, and then those of delta-rs.
+#: Metrics with their words: first those of delta-spark and of this library, then those of delta-rs.
 _METRICS = (
     ("numOutputRows", "row written"),
     ("numTargetRowsInserted", "row inserted"),
@@ -133,7 +133,7 @@ def _summary(metrics: Any) -> str:
 
 
 def _number(value: Any) -> int | None:
-    """A whole number, which writers also give as text."""
+    """A whole number, which some writers write as text; None for any other value."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

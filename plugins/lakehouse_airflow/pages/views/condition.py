@@ -1,4 +1,4 @@
-"""The condition of a table: as measured now, or as the newest record has it."""
+"""The condition of a table, as it is measured now or as the newest record of its health describes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.fleet.health import Health
     from lakehouse_lib.fleet.health.sizes import SizeBucket
 
-#: The numbers that the page shows. Each is an attribute of ``Health``; the record lacks some of them.
+#: The numbers that the page shows. Each is an attribute of ``Health``. The record does not have all of them.
 NUMBERS = (
     "files",
     "bytes",
@@ -51,13 +51,13 @@ class Condition:
     """The condition of a table. Times are ms since the epoch; None: not known.
 
     Attributes:
-        timestamp: of the version.
-        looked_at: when it was recorded; None: it was measured for this page.
-        points, reasons: the score.
-        numbers: those of ``NUMBERS``.
-        clustered_by: the columns by which it is clustered; the record lacks them.
-        clustering, skipping: by column, as in ``Health``.
-        histogram: empty in the record.
+        timestamp: the time of the version.
+        looked_at: the time of the record; None: the condition was measured for this page.
+        points, reasons: the score and its reasons.
+        numbers: the values of ``NUMBERS``; None: the record does not have the number.
+        clustered_by: the clustering columns; empty if the condition is from the record.
+        clustering, skipping: by column, as in ``Health``. ``clustering`` is empty if the condition is from the record.
+        histogram: the numbers of files by size; empty if the condition is from the record.
     """
 
     version: int
@@ -92,7 +92,11 @@ def measured_condition(health: Health) -> Condition:
 
 
 def recorded_condition(looks: pa.Table) -> Condition | None:
-    """The condition of the newest of some looks, oldest first; None: there is none."""
+    """The condition in the newest row of the record of health; None if there is no row.
+
+    Args:
+        looks: rows of the record, oldest first.
+    """
     if not len(looks):
         return None
     newest = looks.slice(len(looks) - 1)

@@ -1,4 +1,4 @@
-"""Erasures and their records, from the documents of the ledger and the DAG runs."""
+"""Erasures and their records as the pages show them, made from the documents of the ledger and the DAG runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ErasureRow:
     Attributes:
         request: None: the run has made no request yet, or the ledger cannot be read.
         run: None: the run was deleted.
-        rows: the rows that were deleted, else those that the plan has found; None: not known.
+        rows: the number of deleted rows, or before the record the number of rows in the plan; None: not known.
     """
 
     subject: str
@@ -62,12 +62,12 @@ class ErasureRow:
 
 @dataclass(frozen=True)
 class ErasedTable:
-    """A table of an erasure, from the record, else from the plan.
+    """A table of an erasure, from the record, or from the plan if there is no record yet.
 
     Attributes:
-        before, after: counts on disk; ``after`` is None without a record.
-        removed: the removed files of the record.
-        unattributed: the records without a readable key, in words; empty if there are none.
+        before, after: the numbers of rows and files on disk; ``after`` is None without a record.
+        removed: the removed files, from the record.
+        unattributed: a text about the records without a readable key; empty if there are none.
     """
 
     name: str
@@ -83,7 +83,7 @@ class ErasedTable:
 
 
 def status_of(documents: Documents | None, run: RunState | None) -> Status:
-    """The status of an erasure, by its documents and its run.
+    """The status of an erasure, derived from its documents and its run.
 
     Args:
         documents: None: the run has made no request, or the ledger cannot be read.
@@ -142,7 +142,7 @@ def erased_tables(documents: Documents) -> list[ErasedTable]:
 
 
 def milliseconds_of(text: str | None) -> int | None:
-    """A time of a document, ISO 8601, as ms since the epoch."""
+    """A time of a document (ISO 8601) as ms since the epoch; None for None."""
     return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000)
 
 

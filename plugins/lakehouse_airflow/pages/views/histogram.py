@@ -1,4 +1,4 @@
-"""The histogram of file sizes as the bars of an SVG image."""
+"""The histogram of file sizes, as the bars of an SVG image."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class Bar:
     """A bar of the image.
 
     Attributes:
-        label: the sizes of its files.
+        label: the sizes of the bar's files, in words.
         tick: the label below the bar.
-        x, y, width, height: its place in the image.
+        files, bytes: the number and the size of the bar's files.
+        x, y, width, height: the place of the bar in the image.
     """
 
     label: str
@@ -38,7 +39,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Histogram:
-    """The bars, and the same in words for readers who do not see them."""
+    """The bars, and a description for readers who do not see the bars."""
 
     bars: tuple[Bar, ...]
     description: str
@@ -52,7 +53,7 @@ class Histogram:
 
 
 def histogram_of(buckets: Sequence[SizeBucket]) -> Histogram | None:
-    """The histogram, with a bar for each bucket, so that the images of two tables compare; None without files."""
+    """The histogram; None without files. Each bucket has a bar, so that images of two tables can be compared."""
     most = max((bucket.files for bucket in buckets), default=0)
     if not most:
         return None
@@ -68,7 +69,7 @@ def histogram_of(buckets: Sequence[SizeBucket]) -> Histogram | None:
 
 
 def _labels(buckets: Sequence[SizeBucket], number: int) -> tuple[str, str]:
-    """The sizes of a bucket in words, and short enough to stand below its bar."""
+    """The sizes of a bucket in words, and a short form for the label below the bar."""
     start = _short(buckets[number].start)
     if number + 1 == len(buckets):
         return f"from {start} on", f"≥ {start}"

@@ -1,4 +1,4 @@
-"""The loads of a table: a row for each batch of its source."""
+"""The loads of a table, with a row for each batch of its source."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ class LoadRow:
     """A batch.
 
     Attributes:
-        at: the time of the commit, else of the start; ms since the epoch.
-        more: the number of files without a name in ``batch.names``.
-        refused: the rejected files with the reasons.
+        style: the CSS class of the state.
+        at: the time of the commit, or of the start if there is no commit; ms since the epoch.
+        more: the number of files of the batch that are not in ``batch.names``.
+        refused: the refused files, each with the reason.
         task: the task that has loaded the batch.
     """
 

@@ -1,4 +1,4 @@
-"""The partitions of a table that need attention, as rows."""
+"""The largest partitions of a table, and the partitions with the most small files, as rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakehouse_airflow.commit_info import WITHHELD
 if TYPE_CHECKING:
     from lakehouse_lib.fleet.health.partitions import HeavyPartitions, Partition
 
-#: Longer values are cut.
+#: The largest number of characters of a partition value. Longer values are truncated.
 _MOST_CHARACTERS = 80
 
 
@@ -21,7 +21,7 @@ class PartitionRow:
 
     Attributes:
         values: the values of the partition columns as texts.
-        share: of the bytes of the table.
+        share: the share of the partition in the bytes of the table.
     """
 
     values: tuple[str, ...]
@@ -34,9 +34,9 @@ class PartitionRow:
 def partition_lists(
     heavy: HeavyPartitions | None, table_bytes: int, hidden: Collection[str]
 ) -> dict[str, list[PartitionRow]]:
-    """The lists of the heaviest partitions by title; empty without partitions.
+    """The lists of partitions by title; empty if the table has no partitions.
 
-    If the first list has all partitions, it is the only one.
+    The second list, with the most small files, is left out if the first list has all partitions.
 
     Args:
         table_bytes: the size of the table.

@@ -1,4 +1,4 @@
-"""The quality of what a source has loaded: rows and rejected rows of its newest batches."""
+"""The quality of a source: the numbers of loaded and rejected rows of its newest batches."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Quality:
     """The newest batches of a source, as counts.
 
     Attributes:
-        batches: the number of batches. ``given_up`` of them were given up.
-        rejected_files: of these batches.
-        rules_broken: the rules that rows have broken, with the number of these rows; most rows first. A row that breaks
-            two rules counts for both.
-        last: the state of the newest batch; None: there is none.
-        problem: why the batches cannot be read; None: they were read.
+        batches, given_up: the number of batches, and of the batches that were given up.
+        rejected_files: the number of refused files in these batches.
+        rules_broken: each broken rule with the number of rows that break it, most rows first. A row that breaks two
+            rules counts for both.
+        last: the state of the newest batch; None: there is no batch.
+        problem: the reason why the batches cannot be read; None: they were read.
     """
 
     batches: int = 0

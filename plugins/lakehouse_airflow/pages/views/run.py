@@ -1,4 +1,4 @@
-"""The steps of maintenance runs: what was predicted, and what was measured."""
+"""The steps of maintenance runs, with the predicted and the measured effects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakehouse_airflow.pages.views.fleet import milliseconds
 from lakehouse_airflow.pages.views.texts import bytes_text, count_text, duration_text, sentence_text
 from lakehouse_lib.fleet.planner.step import Step
 
-#: The numbers of an effect that the page shows, with titles.
+#: The numbers of an effect that the page shows. Each has a title and a function that makes its text.
 EFFECTS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "query_bytes": ("A query reads less", bytes_text),
     "bytes_freed": ("Freed", bytes_text),
@@ -28,8 +28,9 @@ class StepRow:
     """A step of a run.
 
     Attributes:
-        at: when it ended, or when it was planned if it waits; ms since the epoch.
-        effects: by number of ``EFFECTS``, the predicted and the measured value as texts; None: it was not measured.
+        at: the end of the step, or the time of the plan if the step was deferred; ms since the epoch. 0 for a step of
+            a plan.
+        effects: for each number of ``EFFECTS``, the predicted and the measured value as texts; None: not measured.
     """
 
     verb: str

@@ -1,4 +1,4 @@
-"""The columns of a table, with what makes a query skip files by them, and the changes of the schema."""
+"""The columns of a table, with the share of files that queries skip by them, and the changes of the schema."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ColumnRow:
     """A column.
 
     Attributes:
-        type: as Spark SQL writes it.
+        type: the type in Spark SQL.
         role: ``partition`` or ``clustering``; None: neither.
-        skipped: the mean share of files that a query of one value skips; None: not measured.
-        files_at_a_value: the mean number of files that may have the same value; None: not measured.
+        skipped: the mean share of files that a query for one value skips; None: not measured.
+        files_at_a_value: the mean number of files that may contain the same value; None: not measured.
     """
 
     name: str
@@ -39,7 +39,7 @@ def columns_of(
     """The columns of a schema.
 
     Args:
-        condition: by which clustering is shown; None: it is not shown.
+        condition: the condition with the clustering of the columns; None: clustering is not shown.
     """
     clustered = () if condition is None else condition.clustered_by or tuple(condition.skipping)
     rows = []
@@ -63,8 +63,9 @@ class ChangeRow:
     """A change of the schema.
 
     Attributes:
-        version: None: its commit was not read.
-        commit: the commit of the version, if it is one of the newest.
+        text: the change in words.
+        version: the version that has made the change; None: not known.
+        commit: the commit of the version; None: it is not among the newest commits.
     """
 
     column: str
@@ -74,7 +75,7 @@ class ChangeRow:
 
 
 def change_rows(changes: Iterable[SchemaChange], commits: Iterable[Commit], most: int) -> list[ChangeRow]:
-    """The first of these changes, newest first."""
+    """The first ``most`` of these changes, which are sorted newest first."""
     commit_of = {commit.version: commit for commit in commits}
     return [
         ChangeRow(change.column, _change_text(change), change.version, commit_of.get(change.version or -1))

@@ -1,4 +1,4 @@
-"""Sizes, numbers, times and sentences as people read them."""
+"""Format sizes, numbers, times and sentences for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from lakehouse_lib.cli.terminal import size_text
 
-#: Nothing is known.
+#: The text for a value that is not known.
 NOTHING = "–"
 _BYTES = re.compile(r"\b(\d{4,}) bytes\b")
 _AGES = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
@@ -20,7 +20,7 @@ def count_text(number: int | None) -> str:
 
 
 def counted_text(number: int, noun: str) -> str:
-    """A number of things, such as ``1 file`` or ``2,000 files``."""
+    """A number with a noun, such as ``1 file`` or ``2,000 files``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -52,7 +52,7 @@ def duration_text(seconds: float | None) -> str:
 
 
 def time_text(milliseconds: int | None) -> str:
-    """A time, ms since the epoch, to the minute in UTC."""
+    """A time (ms since the epoch) in UTC, to the minute."""
     moment = _moment(milliseconds)
     return NOTHING if moment is None else moment.strftime("%Y-%m-%d %H:%M UTC")
 
@@ -64,7 +64,11 @@ def iso_text(milliseconds: int | None) -> str:
 
 
 def age_text(milliseconds: int | None, now: int) -> str:
-    """How long ago a time was, such as ``3 hours ago``, or how far ahead it is, such as ``in 2 days``."""
+    """The distance of a time from now, such as ``3 hours ago`` or ``in 2 days``.
+
+    Args:
+        milliseconds, now: ms since the epoch.
+    """
     if _moment(milliseconds) is None or milliseconds is None:
         return NOTHING
     seconds = (now - milliseconds) / 1000
@@ -77,12 +81,12 @@ def age_text(milliseconds: int | None, now: int) -> str:
 
 
 def sentence_text(sentence: str) -> str:
-    """A sentence of a reason, with units instead of large numbers of bytes."""
+    """The sentence of a reason, with units: ``2097152 bytes`` becomes ``2.0 MiB``."""
     return _BYTES.sub(lambda match: size_text(int(match[1])), sentence)
 
 
 def name_text(name: str) -> str:
-    """A name of a verb or a reason as words: ``small_files`` becomes ``small files``."""
+    """The name of a verb or a reason as words: ``small_files`` becomes ``small files``."""
     return name.replace("_", " ")
 
 

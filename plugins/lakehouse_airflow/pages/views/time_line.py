@@ -1,4 +1,4 @@
-"""The newest versions of a table on a line of time, as an SVG image."""
+"""The newest versions of a table on a time line, as an SVG image."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakehouse_airflow.pages.views.texts import time_text
 
 WIDTH, _LEFT, _RIGHT, _TOP, _LANE, _BOTTOM = 720, 110, 12, 18, 30, 26
 
-#: The lanes, with the beginnings of their operations. Operations of no lane are in the first: they change rows.
+#: The lanes, with the prefixes of their operations. All other operations are in the first lane: they change rows.
 _LANES = {
     "Rows": (),
     "Maintenance": ("OPTIMIZE", "VACUUM", "REORG", "COMPUTE STATISTICS", "FSCK", "PURGE", "CHECKPOINT"),
@@ -33,10 +33,10 @@ _LANES = {
 
 @dataclass(frozen=True)
 class Mark:
-    """A version on the line.
+    """A version on the time line.
 
     Attributes:
-        label: the version in words.
+        label: the version, its time and its operation in words.
     """
 
     version: int
@@ -47,7 +47,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class TimeLine:
-    """The marks.
+    """The marks on the time line, and their lanes.
 
     Attributes:
         lanes: the name and the vertical place of each lane.
@@ -64,11 +64,11 @@ class TimeLine:
 
 
 def time_line_of(commits: Sequence[Commit]) -> TimeLine | None:
-    """The time line of the commits whose time is known; None: there are fewer than two."""
-    timed = [(commit, commit.committed_at) for commit in commits if commit.committed_at is not None]
-    if len(timed) < 2:
+    """The time line of the commits with a known time; None if there are fewer than two."""
+    dated_commits = [(commit, commit.committed_at) for commit in commits if commit.committed_at is not None]
+    if len(dated_commits) < 2:
         return None
-    moments = [moment for _, moment in timed]
+    moments = [moment for _, moment in dated_commits]
     start, end = min(moments), max(moments)
     span, width = max(end - start, 1), WIDTH - _LEFT - _RIGHT
     places = {name: _TOP + _LANE * number + _LANE // 2 for number, name in enumerate(_LANES)}
@@ -79,7 +79,7 @@ def time_line_of(commits: Sequence[Commit]) -> TimeLine | None:
             round(_LEFT + width * (moment - start) / span, 1),
             places[_lane(commit.operation)],
         )
-        for commit, moment in reversed(timed)
+        for commit, moment in reversed(dated_commits)
     ]
     return TimeLine(tuple(marks), tuple(places.items()), start, end)
 
