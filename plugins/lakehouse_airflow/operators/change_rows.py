@@ -12,7 +12,7 @@ from lakehouse_lib.catalogue import DELETE_ROWS, MERGE_ROWS, UPDATE_ROWS
 
 
 class LakehouseDeleteRowsOperator(LakehouseJobOperator):
-    """Deletes the rows for which a SQL predicate is true; rows for which it is NULL stay.
+    """Deletes the rows for which a SQL predicate is true. Rows for which the predicate is NULL stay.
 
     Args:
         predicate: SQL over the table's columns (templated).

@@ -131,7 +131,7 @@ class LakehouseTableSensor(BaseSensorOperator):
 
     @contextmanager
     def _skip_only_at_timeout(self) -> Iterator[None]:
-        """Raise the error behind a skip, except after a timeout. With ``soft_fail``, Airflow turns any error into a skip."""
+        """Raise the error behind a skip, except after a timeout. With ``soft_fail``, Airflow skips after any error."""
         try:
             yield
         except AirflowSkipException as skip:
