@@ -1,4 +1,4 @@
-"""The DAGs of the registry's tables: loads, maintenance, erasures, and the report."""
+"""The DAGs of the registry: loads, maintenance, erasures, the report and the check of the registry."""
 
 from lakehouse_airflow import lakehouse_dags
 

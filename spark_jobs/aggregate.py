@@ -1,4 +1,4 @@
-"""Run a query over Delta tables and replace another table by its result, once for each version of an application."""
+"""Run a query over Delta tables and overwrite another table with the result, once for each application version."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     inputs = {name: DeltaTable(uri, storage_options=stores.get(uri)) for name, uri in options.input}
     if DeltaTable.is_deltatable(options.output, stores.get(options.output)):
         output = DeltaTable(options.output, storage_options=stores.get(options.output))
-        done = output.transaction_version(options.app_id)
-        if done is not None and done >= options.app_version:
+        applied_version = output.transaction_version(options.app_id)
+        if applied_version is not None and applied_version >= options.app_version:
             return {"table": options.output, "version": output.version(), "done_before": True}
 
     def run(spark: SparkSession) -> Result:
@@ -68,7 +68,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         except (AnalysisException, ParseException) as error:
             raise InvalidArgumentError(
                 f"the query in {options.sql_file} cannot run: {str(error).partition(chr(10))[0]}",
-                hint=f"It may use the tables {', '.join(inputs)}",
+                hint=f"The query can use the tables {', '.join(inputs)}",
             ) from error
         write_deltalake(
             options.output,
@@ -82,10 +82,10 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
                 custom_metadata={"inputVersions": versions},
             ),
         )
-        written = DeltaTable(options.output, storage_options=stores.get(options.output))
+        new_output = DeltaTable(options.output, storage_options=stores.get(options.output))
         return {
             "table": options.output,
-            "version": _version_of(written, versions),
+            "version": _version_of(new_output, versions),
             "done_before": False,
             "input_versions": versions,
         }
@@ -94,9 +94,9 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
 
 
 def _version_of(output: DeltaTable, inputs: Mapping[str, int]) -> int:
-    """The newest version of ``output`` that was made from these versions of its inputs.
+    """The newest version of ``output`` that was computed from these versions of its inputs.
 
-    It may differ from the latest version, because other writers may have committed after it.
+    The latest version may be a later commit of another writer.
     """
     versions = (commit["version"] for commit in output.history(_COMMITS) if commit.get("inputVersions") == inputs)
     return int(next(versions, output.version()))

@@ -19,7 +19,7 @@ def arguments() -> Arguments:
 
 
 def prepare(options: Namespace) -> EngineWork | Result:
-    """The job; its result if there are no new events, without Spark."""
+    """The part of the job that reads events; the result, without Spark, if there are no new events."""
     from lakehouse_lib.ingestion.change_events.follow import applied_version, follow_events
     from lakehouse_lib.ingestion.change_events.rules import ChangeRules
     from lakehouse_lib.operations.results import ChangeResult

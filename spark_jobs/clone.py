@@ -1,4 +1,4 @@
-"""Make a new table of a version of another table: deep, with copied files, or shallow."""
+"""Clone a version of a table into a new table: deep (the data files are copied) or shallow (they are referred to)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job's command line: the parser for its parameters, and the arguments that an operator passes.
+"""A job's command line: the parser of its parameters, and the function by which an operator writes the arguments.
 
 Both are in one module, so that the parser understands every argument that an operator writes.
 """
@@ -24,14 +24,14 @@ from lakehouse_lib.command_options import (
 from lakehouse_lib.errors import InvalidArgumentError
 from spark_jobs.process.private_files import is_private, read_private
 
-#: Where the job puts its outcome and its pulse (``process.job_objects``), and the name of these objects.
+#: The folder in which the job puts its objects (``process.job_objects``), and the name of these objects.
 JOB_FOLDER = Parameter("job_folder", "location", "the folder of a store for the job's outcome; default: none")
 JOB_NAME = Parameter("job_name", "text", "the name of the job's objects in --job-folder")
 
 _COMMIT_METADATA = "commit_metadata_file"
 #: The option for the file that names a Spark Connect server.
 SPARK_CONNECT = option("spark_connect_file")
-#: The options for files whose texts differ between two tries of a task that do the same.
+#: The options for files whose texts may differ between two tries of the same work.
 TRY_OPTIONS = frozenset((option(STORAGE_OPTIONS), option(_COMMIT_METADATA), SPARK_CONNECT))
 
 
@@ -71,11 +71,12 @@ class Arguments(argparse.ArgumentParser):
 
 
 def command_line(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> list[str]:
-    """The arguments that pass these values to a job. None and default values are left out.
+    """The arguments that pass ``values`` to a job. None and default values are left out.
 
-    An option and its value are one argument, so that a value cannot be read as an option.
+    An option and its value are one argument (``--name=value``), so that a value cannot be read as an option.
 
     Args:
+        parameters: the parameters of the job.
         values: parameter name -> value.
 
     Raises:
@@ -101,7 +102,7 @@ def command_line(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> 
 
 
 def file_option(parameters: Sequence[Parameter], name: str) -> str:
-    """The option for the path of the file ``name``.
+    """The option whose value is the path of the file ``name``.
 
     Args:
         name: a parameter of the kind ``file``; the name of a condition, of assignments, of clauses or of a mapping of
@@ -119,12 +120,24 @@ def file_option(parameters: Sequence[Parameter], name: str) -> str:
 
 
 def read_json_file(path: str, what: str) -> Any:
-    """The value of a JSON file on the command line; InvalidArgumentError if it cannot be read or is not JSON."""
+    """The value of a JSON file on the command line.
+
+    Args:
+        path: the path of a file, or ``private:NAME``.
+        what: the name of the file for errors, such as ``the suite file``.
+
+    Raises:
+        InvalidArgumentError: the file cannot be read or is not JSON.
+    """
     return parse_json(read_text_file(path, what), path, what)
 
 
 def read_text_file(path: str, what: str) -> str:
-    """The text of a file or a private file on the command line; InvalidArgumentError if it cannot be read."""
+    """The text of a file on the command line. The arguments are those of ``read_json_file``.
+
+    Raises:
+        InvalidArgumentError: the file cannot be read.
+    """
     if not is_private(path):
         return command_options.read_text_file(path, what)
     try:

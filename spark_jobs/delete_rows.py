@@ -1,4 +1,4 @@
-"""Delete the rows of a table for which a predicate is true. Rows for which it is NULL stay."""
+"""Delete the rows of a table for which a predicate is true. Rows for which the predicate is NULL stay."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def arguments() -> Arguments:
 
 @dataclass(frozen=True)
 class Delete:
-    """Delete the rows for which ``predicate`` is true from the table at ``table``, for the erasure ``request``."""
+    """A delete of the rows for which ``predicate`` is true from the table at ``table``, for the erasure ``request``."""
 
     table: str
     predicate: str
@@ -67,7 +67,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         # At the level ERROR, Spark prints errors of Python workers before this code can mask them.
         context.setLogLevel("OFF")
         engine = SparkEngine(spark)
-        done: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
         for delete, store in zip(deletes, stores, strict=True):
             try:
                 snapshot = load_snapshot(store)
@@ -75,18 +75,18 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
                 predicate = parse(delete.predicate, snapshot.schema, table=store.root, label=label)
                 result = ERASE.load()(snapshot, predicate, engine, rewrite=True)
             except Exception as error:
-                raise FailedAfterWork(_masked(error, delete.predicate), {"tables": done}) from None
-            done.append({**result.to_dict(), "table": delete.table})
-        return {"tables": done}
+                raise FailedAfterWork(_mask_error(error, delete.predicate), {"tables": results}) from None
+            results.append({**result.to_dict(), "table": delete.table})
+        return {"tables": results}
 
     return run
 
 
-def _masked(error: Exception, predicate: str) -> Exception:
+def _mask_error(error: Exception, predicate: str) -> Exception:
     """The error without the predicate's values. An error of the library keeps its type.
 
-    An error of the library shows the label instead of the predicate, but may have a path with a partition value. Errors
-    of Arrow and Spark quote values of rows; their masked traceback is printed on standard error.
+    An error of the library shows the label instead of the predicate, but may contain a path with a partition value.
+    Errors of Arrow and Spark quote values of rows. The masked traceback of such an error is printed on standard error.
     """
     if isinstance(error, DeltaError):
         hint = None if error.hint is None else _mask(error.hint, predicate)
@@ -96,7 +96,7 @@ def _masked(error: Exception, predicate: str) -> Exception:
 
 
 def _mask(text: str, predicate: str) -> str:
-    """The text with the predicate's literals and the partition values in paths masked.
+    """Mask the predicate's literals, and the partition values of paths, in a text.
 
     If the predicate cannot be parsed, the whole text is masked.
     """

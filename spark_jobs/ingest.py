@@ -1,4 +1,4 @@
-"""Load source files from a landing folder into a table, exactly once, checked by a schema and a quality suite."""
+"""Load files from a landing folder into a table, each file exactly once, and check the rows by schema and suite."""
 
 from __future__ import annotations
 

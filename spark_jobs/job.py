@@ -1,7 +1,7 @@
 """Run a job: parse arguments, start Spark, and print one JSON object as the last line of standard output.
 
-``python -m spark_jobs.NAME`` and ``spark-submit .../NAME.py`` do the same, but spark-submit sets the master and other
-properties.
+``python -m spark_jobs.NAME`` and ``spark-submit .../NAME.py`` run the same job. spark-submit also sets the master and
+other properties of Spark.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Result = Mapping[str, Any]
-#: A function that checks the arguments without Spark. It returns the part of the job that needs Spark (an EngineWork if
-#: any engine can run it), or the result if nothing is left to do.
+#: A function that checks the arguments without Spark. It returns the part of the job that needs Spark, as an EngineWork
+#: if any engine can run this part. If nothing is left to do, it returns the result of the job.
 Prepare = Callable[[Namespace], "Callable[[SparkSession], Result] | Result"]
-#: Environment variable of a driver that spark-submit has started: the port of the JVM, which is its parent.
+#: An environment variable of a driver that spark-submit has started: the port of the JVM, which is the driver's parent.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
@@ -45,9 +45,9 @@ class EngineWork:
     """The part of a job that any engine can run.
 
     Attributes:
-        run: runs it.
+        run: runs this part on an engine, and returns the result of the job.
         snapshot: the version whose files the engine reads.
-        bytes: bytes that are read besides these files.
+        bytes: the number of bytes that are read besides these files.
     """
 
     run: Callable[[Engine], Result]
@@ -70,17 +70,20 @@ class FailedAfterWork(Exception):
 
 
 def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None = None) -> int:
-    """Run a job and print its line: ``{"lakehouse": "result" | "error", "job": ...}``.
+    """Run a job and print its last line: ``{"lakehouse": "result" | "error", "job": ...}``.
 
     With ``--job-folder``, the line is also an object in this folder (``process.job_objects``).
+
+    Args:
+        argv: the command line without the program; None: that of this process.
 
     Returns:
         The exit code, 0 or 1. The traceback of an error that is not a DeltaError is printed on standard error.
     """
     if _SUBMITTED in os.environ:
-        # The job must not commit after its JVM was killed. If the JVM is gone already, no session starts.
+        # The job must not commit after its JVM was killed. If the JVM has already died, no session starts.
         die_with_parent()
-    # Lines of the log are on standard error: warnings, and the progress of long jobs.
+    # The log is on standard error. It has warnings, and the progress of long jobs.
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("lakehouse_lib.progress").setLevel(logging.INFO)
     # Libraries may print, but standard output must have only the line.
@@ -96,9 +99,9 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
             if objects is not None:
                 stack.enter_context(objects.beating())
             stack.enter_context(commit_metadata(parsed.commit_metadata))
-            todo = prepare(parsed)
+            work = prepare(parsed)
             result = (
-                todo(stack.enter_context(_session(arguments.job, parsed.spark_connect))) if callable(todo) else todo
+                work(stack.enter_context(_session(arguments.job, parsed.spark_connect))) if callable(work) else work
             )
             line = {"lakehouse": "result", "job": arguments.job, **result}
         except DeltaError as error:
@@ -119,24 +122,24 @@ def run_in_process(arguments: Arguments, prepare: Prepare, argv: Sequence[str], 
     """Run a job in this process, without Spark, and return its result; None: the job needs Spark.
 
     Args:
-        max_bytes: a job that reads more bytes of data files needs Spark; None: only a job that uses Spark itself does.
+        max_bytes: a job that reads more bytes of data files needs Spark. None: no limit.
 
     Raises:
         FailedAfterWork: the job failed after part of its work was committed.
-        DeltaError: any other error of the library. With ``max_bytes``, a job that the Arrow engine does not support
-            needs Spark, and raises nothing.
+        DeltaError: any other error of the library. If ``max_bytes`` is None, also if the Arrow engine does not support
+            the job; otherwise such a job needs Spark.
     """
     from lakehouse_lib.engine.arrow.bounded import BoundedEngine, WorkTooLargeError
     from lakehouse_lib.engine.arrow.engine import ArrowEngine
 
-    todo = prepare(arguments.parse_args(argv))
-    if not callable(todo):
-        return {"job": arguments.job, **todo}
-    if not isinstance(todo, EngineWork):
+    work = prepare(arguments.parse_args(argv))
+    if not callable(work):
+        return {"job": arguments.job, **work}
+    if not isinstance(work, EngineWork):
         return None
     try:
-        engine = ArrowEngine() if max_bytes is None else BoundedEngine(todo.snapshot, max_bytes, todo.bytes)
-        return {"job": arguments.job, **todo.run(engine)}
+        engine = ArrowEngine() if max_bytes is None else BoundedEngine(work.snapshot, max_bytes, work.bytes)
+        return {"job": arguments.job, **work.run(engine)}
     except WorkTooLargeError:
         return None
     except (InvalidPredicateError, UnsupportedFeatureError) as error:
@@ -159,7 +162,7 @@ def on_table(operation: TableOperation) -> Prepare:
         for parameter in operation.parameters:
             if parameter.kind == "condition" and arguments[parameter.name] is not None:
                 require_predicate(arguments[parameter.name], table)
-        # Load the snapshot before Spark starts, so that a missing table is reported at once.
+        # The snapshot is loaded before Spark starts, so that a missing table is reported at once.
         snapshot = load_snapshot(open_store(table, options.storage_options.get(table)))
 
         def run(engine: Engine) -> Result:
@@ -173,7 +176,7 @@ def on_table(operation: TableOperation) -> Prepare:
 
 
 def require_predicate(predicate: str, table: str) -> None:
-    """Refuse an empty predicate, which a job may get by mistake.
+    """Refuse an empty predicate, because an empty predicate is probably a mistake.
 
     Raises:
         InvalidPredicateError: the predicate is empty.
@@ -196,7 +199,10 @@ def _session(job: str, server: Mapping[str, Any] | None) -> contextlib.AbstractC
 
 
 def _job_objects(job: str, argv: Sequence[str]) -> JobObjects | None:
-    """The objects of the job, before all of its arguments are parsed, so that errors of the others have an outcome."""
+    """The objects of the job in a store; None without ``--job-folder``.
+
+    Only the options of the objects are parsed here. So an error in any other argument becomes an outcome, too.
+    """
     if not any(argument.startswith(option(JOB_FOLDER.name)) for argument in argv):
         return None
     from spark_jobs.process.job_objects import JobObjects, job_place

@@ -1,4 +1,4 @@
-"""Maintain tables of a fleet in one Spark application: carry out the work orders of a plan, table by table."""
+"""Carry out the work orders of a maintenance plan in one Spark application, table by table."""
 
 from __future__ import annotations
 

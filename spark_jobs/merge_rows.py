@@ -29,7 +29,7 @@ def prepare(options: Namespace) -> EngineWork:
     require_predicate(options.predicate, options.table)
     check_clauses(options.clauses, table=options.table)
     settings = options.storage_options
-    # Open both before Spark starts, so that a missing table is reported at once.
+    # Both tables are opened before Spark starts, so that a missing table is reported at once.
     snapshot = load_snapshot(open_store(options.table, settings.get(options.table)))
     source = DeltaTable(options.source, storage_options=settings.get(options.source))
     source_files = load_snapshot(open_store(options.source, settings.get(options.source)), source.version()).files

@@ -1,4 +1,4 @@
-"""Give columns new values in the rows of a table for which a predicate is true, or in all rows."""
+"""Set columns to new values in the rows of a table for which a predicate is true, or in all rows."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The process of a job: it dies with its parent, reads private files from memory, and shows in a store that it runs."""
+"""The process of a job: it dies with its parent, reads private files from memory, and has objects in a store."""

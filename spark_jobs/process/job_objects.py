@@ -1,14 +1,14 @@
-"""The objects through which a job and the tasks that wait for it communicate, on any machines.
+"""The objects in a store by which a job communicates with the tasks that wait for the job, on any machines.
 
-They are in one folder of a store. ``NAME`` is unique for each submission of a job:
+The objects are in one folder. ``NAME`` is unique for each submission of a job:
 
-- ``NAME.outcome.json``: the job's last line, its result or its error. The job puts it once, at its end.
-- ``NAME.pulse``: the job replaces it every ten seconds, and deletes it at its end. If it does not change, the job has
-  died.
-- ``NAME.stop``: a task asks the job to end. A job looks for it before it begins, and at each pulse.
+- ``NAME.outcome.json``: the job's last line, its result or its error. The job puts this object once, at its end.
+- ``NAME.pulse``: the job replaces this object every ten seconds, and deletes it at its end. If the pulse no longer
+  changes, the job has died.
+- ``NAME.stop``: a task puts this object to stop the job. The job checks for it before it begins, and at each pulse.
 
-A task has one more object there, ``TASK.handle.json`` (``lakehouse_airflow.jobs.job_folder``); the names of its jobs
-begin with ``TASK-``. No object holds a secret or a condition.
+The folder also has an object ``TASK.handle.json`` of each task (``lakehouse_airflow.jobs.job_folder``). The names of
+the task's jobs begin with ``TASK-``. No object contains a secret or a condition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Seconds between two pulses of a job.
 PULSE_SECONDS = 10.0
-#: Objects of tasks that were never tried again are deleted after so many days.
+#: The number of days after which the objects of a task are deleted, if the task was never tried again.
 RETENTION_DAYS = 7
 
 _MS_A_DAY = 86_400_000
@@ -52,7 +52,9 @@ class JobObjects:
 
     def __init__(self, place: tuple[ObjectStore, str], name: str) -> None:
         if not _NAME.fullmatch(name):
-            raise InvalidArgumentError(f"the job's name is {name!r}; expected hexadecimal digits around a -")
+            raise InvalidArgumentError(
+                f"the job's name is {name!r}; expected hexadecimal digits, a hyphen and hexadecimal digits"
+            )
         self.store, folder = place
         self.name = name
         kinds = ("outcome.json", "pulse", "stop")
@@ -63,7 +65,10 @@ class JobObjects:
         self.store.put_if_absent(self._outcome, json.dumps(line).encode())
 
     def outcome(self, job: str) -> dict[str, Any] | None:
-        """The last line of the job ``job``; None: it has not ended, or it was killed.
+        """The last line of the job; None: the job has not ended, or it was killed.
+
+        Args:
+            job: the module's name in ``spark_jobs``.
 
         Raises:
             ValueError: the object is not the last line of this job (docs/job-outcome.schema.json).
@@ -83,7 +88,7 @@ class JobObjects:
         return dict(line)
 
     def pulse(self) -> bytes | None:
-        """A value that changes while the job runs; None: the job has not begun, or has ended."""
+        """The current pulse, which changes while the job runs; None: the job has not begun, or has ended."""
         try:
             return self.store.read(self._pulse)
         except ObjectNotFoundError:
@@ -103,10 +108,10 @@ class JobObjects:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Renew the pulse in the block. The process exits if a task asks the job to end.
+        """Renew the pulse while the block runs. If a task asks the job to end, the process exits at once.
 
         Raises:
-            InvalidArgumentError: a task has already asked it to end.
+            InvalidArgumentError: a task has already asked the job to end.
         """
         if self.is_stopped():
             raise InvalidArgumentError(
@@ -117,9 +122,9 @@ class JobObjects:
 
         def renew() -> None:
             while not ended.wait(PULSE_SECONDS):
-                with suppress(DeltaError):  # a store that fails for a moment
+                with suppress(DeltaError):  # a store may fail for a moment
                     if self.is_stopped():
-                        os._exit(1)  # at once: nothing commits afterwards
+                        os._exit(1)  # at once, so that nothing commits afterwards
                     self._beat()
 
         thread = threading.Thread(target=renew, name=f"pulse of {self.name}", daemon=True)
@@ -137,9 +142,10 @@ class JobObjects:
 
 
 def job_place(location: str, options: Mapping[str, str] | None) -> tuple[ObjectStore, str]:
-    """The store and the folder of a location of jobs.
+    """The store and the folder for the objects at a location.
 
-    The store is that of the parent, a table or the platform's own tables, because a store tests its bucket at its root.
+    The store is that of the parent folder, which is a table or the ``records`` of the registry. The reason is that a
+    store of S3 tests its bucket with an object at the root of the store.
     """
     from lakehouse_lib.store import open_store
 
@@ -148,7 +154,7 @@ def job_place(location: str, options: Mapping[str, str] | None) -> tuple[ObjectS
 
 
 def delete_old(place: tuple[ObjectStore, str]) -> None:
-    """Delete the objects of all tasks that have changed nothing for RETENTION_DAYS. Other files stay."""
+    """Delete the objects of each task whose objects are all older than RETENTION_DAYS. Other files stay."""
     from lakehouse_lib.log import clock
 
     store, folder = place

@@ -1,14 +1,14 @@
 """Make the kernel kill this process when its parent process dies. Linux only (``prctl(2)``).
 
-As a program, it sets its parent death signal and then executes another program::
+As a program, this module sets its parent death signal and then executes another program::
 
     python -I -S parent.py PARENT_PID GATE PROGRAM [ARGUMENT ...]
 
 The setting survives ``exec``, but not ``fork``. spark-submit becomes a JVM by ``exec``, so the JVM dies with the task.
 The JVM starts the driver's Python, which makes its own setting and dies with the JVM.
 
-With a GATE, the number of a pipe's descriptor, the program waits for a byte in the pipe and then outlives its parent.
-If the parent dies before, the program is not executed. ``-`` means that there is no gate.
+GATE is the descriptor of a pipe, or ``-`` for none. With a gate, this program waits for a byte in the pipe, and then
+executes PROGRAM, which outlives the parent. If the parent dies before it has written the byte, PROGRAM is not executed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG = 1, 2
 def die_with_parent() -> None:
     """Make the kernel kill this process (SIGKILL) as soon as the thread that started it ends.
 
-    It has no effect if the parent is gone already, so check the parent afterwards.
+    The setting has no effect if the parent has already died, so check the parent afterwards.
 
     Raises:
         OSError: the kernel refuses the setting.
@@ -47,11 +47,12 @@ def dying_with_parent() -> Iterator[None]:
 
 
 def tied_to_this_process(command: Sequence[str], gate: int | None = None) -> list[str]:
-    """The command line that runs ``command`` so that it is killed as soon as the thread that started it ends.
+    """The command line that runs ``command``, which the kernel kills as soon as the thread that has started it ends.
 
     Args:
-        gate: the reading end of a pipe that the command inherits. It is not executed before this process writes a byte
-            into the pipe, and nothing kills it afterwards. None: it is executed at once.
+        gate: the reading end of a pipe that the command inherits. The command is executed after this process has
+            written a byte into the pipe, and from then on the kernel does not kill it. None: the command is executed at
+            once.
     """
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), "-" if gate is None else str(gate), *command]
 

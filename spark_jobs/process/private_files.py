@@ -1,12 +1,12 @@
-"""Private files that a job gets from the process that submits it, in memory and never on a disk.
+"""Private files, which a job gets in memory from the process that submits the job. They are never on a disk.
 
-Storage options contain secrets, and predicates contain a person's keys. They must not be on a command line or in the
-environment, and a file would be left after a kill. So they are in anonymous memory (``memfd_create``), which the kernel
-frees when the last process closes it. This memory is the standard input of spark-submit and of the JVM that
-spark-submit becomes. The driver's Python is a child of that JVM and opens the memory through ``/proc``.
-On Spark Connect no JVM is started: the memory is the standard input of the Python process of the driver.
+Storage options contain secrets, and predicates may contain a person's keys. These texts must not be on a command line
+or in the environment, and a file would remain after a kill. So they are in anonymous memory (``memfd_create``), which
+the kernel frees when the last process closes it. This memory is the standard input of spark-submit and of the JVM that
+spark-submit becomes. The driver's Python is a child of that JVM and opens the memory through ``/proc``. On Spark
+Connect, no JVM is started: the memory is the standard input of the job's Python process.
 
-On a job's command line, ``private:NAME`` means such a file. Jobs that are started by hand use paths of files.
+On a job's command line, ``private:NAME`` names a private file. A job that is started by hand gets paths of files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_private(path: str) -> bool:
 
 @contextmanager
 def in_memory(files: Mapping[str, str]) -> Iterator[int]:
-    """Put files (name -> text) into anonymous memory, and return its descriptor for spark-submit's standard input."""
+    """Put files (name -> text) into anonymous memory. Yields the descriptor for the standard input of spark-submit."""
     descriptor = os.memfd_create(_MEMORY)
     try:
         with os.fdopen(os.dup(descriptor), "wb") as memory:
@@ -48,7 +48,7 @@ def in_memory(files: Mapping[str, str]) -> Iterator[int]:
 
 @contextmanager
 def in_this_process(files: Mapping[str, str]) -> Iterator[None]:
-    """Let a job that runs in this process, in the block, read these files (name -> text)."""
+    """Let a job that runs in this process, in the block, read the files ``files`` (name -> text)."""
     token = _files.set(files)
     try:
         yield
@@ -72,6 +72,6 @@ def read_private(path: str) -> str:
 
 
 def _in_memory(process: int | str) -> dict[str, str] | None:
-    """The files in the memory that is a process's standard input; None: its standard input is another file."""
+    """The files in the memory that is the standard input of a process; None: the standard input is not such memory."""
     memory = Path(f"/proc/{process}/fd/0")
     return json.loads(memory.read_bytes()) if _MEMORY in str(memory.readlink()) else None
