@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from lakehouse_lib import DeltaTable
 
-#: The number of newest commits in which a run looks for its own commit.
+#: The number of newest commits in which a run searches for its own commit.
 _COMMITS = 20
-
 
 #: The parameters of this job. They are not in the library's catalogue, because the query is the caller's.
 PARAMETERS = (
@@ -30,7 +29,7 @@ PARAMETERS = (
     Parameter(
         "app_version",
         "integer",
-        "the application's version; if the table's log has it or a later one, the job does nothing",
+        "the application's version; if the table's log has this or a later version, the job does nothing",
         required=True,
     ),
 )

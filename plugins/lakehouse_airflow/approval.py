@@ -146,9 +146,9 @@ def require_approval(
         LedgerError: the decision is edited or sealed with another key.
         NotApprovedError: there is no decision, or it does not approve this plan in this run under the policy.
     """
-    about = ledger.find_claim(question)
-    if about != pointer.request:
-        what = "has asked nothing yet" if about is None else f"has asked about request {about}"
+    asked_request = ledger.find_claim(question)
+    if asked_request != pointer.request:
+        what = "has asked nothing yet" if asked_request is None else f"has asked about request {asked_request}"
         raise NotApprovedError(f"this run {what}, and XCom points to request {pointer.request}; trigger the DAG again")
     decision = ledger.find(pointer.request, "decision")
     if decision is None:

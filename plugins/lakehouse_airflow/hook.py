@@ -32,8 +32,8 @@ class LakehouseHook(BaseHook):
     S3. All other keys of the extra JSON are storage options, which override those of the ``aws`` connection.
 
     Args:
-        conn_id: a connection of type ``lakehouse`` or ``aws``. The default connection may be missing: then tables are
-            local paths without options.
+        conn_id: a connection of type ``lakehouse`` or ``aws``. The default connection may be missing. Tables are then
+            opened without storage options.
     """
 
     conn_name_attr = "conn_id"

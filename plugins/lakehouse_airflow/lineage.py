@@ -25,7 +25,7 @@ class Lineage:
         outputs: locations of tables. The first is the table of ``result``.
         result: the result of the operator, with ``version`` and ``metrics``.
         options: the storage options of the result's table, which may hold secrets. OpenLineage reads the table in a
-            forked process, which cannot ask Airflow for the connection in every deployment.
+            forked process. In some deployments, this process cannot ask Airflow for the connection.
     """
 
     inputs: tuple[str, ...]

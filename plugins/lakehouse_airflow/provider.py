@@ -71,7 +71,7 @@ def get_provider_info() -> dict[str, Any]:
                 "hook-name": "Lakehouse",
                 "ui-field-behaviour": {
                     "hidden-fields": ["schema", "login", "port"],
-                    "relabeling": {"host": "Root folder or URI", "password": "Key (of lakehouse_ledger only)"},
+                    "relabeling": {"host": "Root folder or URI", "password": "Ledger key (only for lakehouse_ledger)"},
                     "placeholders": {"host": "s3://lake", "extra": '{"storage option": "value"}'},
                 },
                 "conn-fields": {

@@ -42,12 +42,12 @@ class Records:
 
 
 def newest_records(registry: Registry) -> Records:
-    """The newest look at each table, and the newest step of each table and verb."""
+    """The newest health of each table, and the newest step of each table and verb, in the last ``DAYS`` days."""
     return _read(registry, lambda health, runs: Records(health.latest(DAYS), runs.latest(DAYS)))
 
 
 def records_of(registry: Registry, table: str) -> Records:
-    """All looks at a table and all steps of its maintenance, oldest first."""
+    """The recorded health and the maintenance steps of a table in the last ``DAYS_OF_A_TABLE`` days, oldest first."""
     return _read(
         registry,
         lambda health, runs: Records(health.series(table, DAYS_OF_A_TABLE), runs.series(table, DAYS_OF_A_TABLE)),

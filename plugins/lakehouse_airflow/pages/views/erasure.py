@@ -99,8 +99,8 @@ def status_of(documents: Documents | None, run: RunState | None) -> Status:
     if run.question is not None:
         return Status("waits for an answer", "fair")
     if run.state == "failed":
-        again = "Its run has failed. " + ("Clear it from the task delete on." if decision else "Trigger it again.")
-        return Status("failed", "failed", again)
+        advice = "Clear the run from the task delete on." if decision else "Trigger the erasure again."
+        return Status("failed", "failed", f"Its run has failed. {advice}")
     if run.state != "success":
         return Status("is being erased" if decision else "is being planned")
     if documents is None:
