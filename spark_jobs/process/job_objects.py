@@ -144,8 +144,8 @@ class JobObjects:
 def job_place(location: str, options: Mapping[str, str] | None) -> tuple[ObjectStore, str]:
     """The store and the folder for the objects at a location.
 
-    The store is that of the parent folder, which is a table or the ``records`` of the registry. The reason is that a
-    store of S3 tests its bucket with an object at the root of the store.
+    The store is that of the parent folder, which is a table or the ``records`` of the registry. The reason is that some
+    stores are tested for conditional puts, with an object at the root of the store.
     """
     from lakehouse_lib.store import open_store
 
