@@ -62,14 +62,13 @@ def aws_options(connection: Connection) -> dict[str, str]:
             f"the extra of the connection {name!r} has {', '.join(unsupported)}, which is not supported; expected "
             "keys, profile_name or role_arn as credentials, and endpoint_url and region_name for the server"
         )
-    services = taken_as_object(extra, "service_config", name)
-    s3, sts = taken_as_object(services, "s3", name), taken_as_object(services, "sts", name).get("endpoint_url")
+    endpoints = _service_endpoints(extra, name)
     access_key = connection.login or extra.pop("aws_access_key_id", None)
     secret_key = connection.password or extra.pop("aws_secret_access_key", None)
     keys = _check_keys(name, (access_key, secret_key, extra.pop("aws_session_token", None)))
     profile, region = extra.pop("profile_name", None), extra.pop("region_name", None)
     role, role_options = extra.pop("role_arn", None), taken_as_object(extra, "assume_role_kwargs", name)
-    endpoint = s3.get("endpoint_url") or extra.get("endpoint_url")
+    sts, endpoint = endpoints.get("sts"), endpoints.get("s3") or extra.get("endpoint_url")
     extra.pop("endpoint_url", None)
     if profile or role:
         session_options = {**keys, "profile_name": profile, "region_name": region}
@@ -79,6 +78,26 @@ def aws_options(connection: Connection) -> dict[str, str]:
         keys, region = session.keys, session.region
     options = {**extra, **keys, "aws_region": region, "aws_endpoint_url": endpoint}
     return {key: _text(value) for key, value in options.items() if value not in (None, "")}
+
+
+def _service_endpoints(extra: dict[str, Any], connection: str) -> dict[str, Any]:
+    """Remove ``service_config`` from the extra, and return the ``endpoint_url`` of each service.
+
+    Raises:
+        AirflowFailException: it has another service than s3 and sts, or another setting.
+    """
+    services = taken_as_object(extra, "service_config", connection)
+    endpoints, unsupported = {}, [name for name in services if name not in ("s3", "sts")]
+    for service in ("s3", "sts"):
+        settings = taken_as_object(services, service, connection)
+        endpoints[service] = settings.pop("endpoint_url", None)
+        unsupported += [f"{service}.{setting}" for setting in settings]
+    if unsupported:
+        raise AirflowFailException(
+            f"the service_config of the connection {connection!r} has {', '.join(sorted(unsupported))}, which is not "
+            "supported; expected the endpoint_url of s3 and sts"
+        )
+    return endpoints
 
 
 def _from_session(

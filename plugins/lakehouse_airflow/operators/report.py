@@ -69,10 +69,9 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
         from lakehouse_lib.errors import InvalidArgumentError
 
-        try:
-            version = int(self.app_version)
-        except ValueError:
-            raise AirflowFailException(f"app_version is {self.app_version!r}; expected a table's version") from None
+        if not str(self.app_version).isdecimal():
+            raise AirflowFailException(f"app_version is {self.app_version!r}; expected a table's version")
+        version = int(self.app_version)
         latest = hook.version(self.inputs[0])
         if latest is not None and version > latest:
             raise InvalidArgumentError(

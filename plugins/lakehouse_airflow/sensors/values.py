@@ -20,8 +20,9 @@ def whole_number(name: str, value: Any, least: int, meaning: str) -> int | None:
     """
     if value in (None, "", "None"):  # a template without a value renders to text
         return None
+    is_whole = not isinstance(value, bool) and (not isinstance(value, float) or value.is_integer())
     try:
-        number = int(value)
+        number = int(value) if is_whole else least - 1
     except (TypeError, ValueError):
         number = least - 1
     if number < least:

@@ -88,6 +88,7 @@ def test_fields_of_the_aws_connection_are_storage_options() -> None:
         ({"role_arn": "arn:x", "assume_role_kwargs": SECRET}, "assume_role_kwargs .*not a JSON object"),
         ({"service_config": [SECRET]}, "service_config .*not a JSON object"),
         ({"service_config": {"s3": SECRET}}, "s3 .*not a JSON object"),
+        ({"service_config": {"s3": {"region_name": SECRET}, "sqs": {}}}, r"has s3\.region_name, sqs, which is not"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(connection: Any, extra: dict[str, Any], named: str) -> None:

@@ -122,7 +122,7 @@ def test_a_version_that_no_table_has_makes_no_event(orders: Path, before: Any) -
 
 
 def test_a_cursor_beyond_the_table_is_refused(orders: Path) -> None:
-    def arguments(version: int) -> list[str]:
+    def arguments(version: Any) -> list[str]:
         report = LakehouseAggregateOperator(
             task_id="t", table="/x", inputs=["orders"], sql_file="x.sql", app_id="x", app_version=version
         )
@@ -131,3 +131,6 @@ def test_a_cursor_beyond_the_table_is_refused(orders: Path) -> None:
     assert arguments(DeltaTable(str(orders)).version())[-1] == "--app-version=1"
     with pytest.raises(InvalidArgumentError, match=r"^\[DELTA_INVALID_VERSION\] app_version is 2; expected at most 1"):
         arguments(2)
+    for version in (0.5, None, "-1", True):
+        with pytest.raises(AirflowFailException, match="expected a table's version"):
+            arguments(version)

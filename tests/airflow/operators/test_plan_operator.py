@@ -54,6 +54,8 @@ def test_a_plan_alone_runs_nothing_and_a_closed_window_plans_nothing(
     registry_file: Path, registry: dict[str, Any]
 ) -> None:
     assert plan(registry_file, registry, plan_only="True") == []
+    with pytest.raises(AirflowFailException, match="plan_only is 'yes'; expected True or False"):
+        plan(registry_file, registry, plan_only="yes")
     hour = time.gmtime().tm_hour
     window = {"start": f"{(hour + 2) % 24:02d}:00", "end": f"{(hour + 3) % 24:02d}:00"}
     assert plan(registry_file, {**registry, "budget": {"window": window}}) == []

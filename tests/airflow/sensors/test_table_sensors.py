@@ -133,6 +133,10 @@ def test_fields_that_do_not_fit_fail_the_task_at_once(tmp_path: Path, deferrable
         (LakehousePartitionSensor(table=table, partition={}, **WAITING), "partition is {}; expected"),
         (LakehousePartitionSensor(table=table, partition={"id": 1}, **WAITING), "'id' is not a partition column"),
         (LakehouseSmallFilesSensor(table=table, below=0, **WAITING), "below is 0; expected a number of files from 1"),
+        (
+            LakehouseSmallFilesSensor(table=table, below=2.9, **WAITING),
+            "below is 2.9; expected a number of files from 1",
+        ),
         (LakehouseQualitySensor(table=table, **WAITING), "the registry has no table"),
         (LakehouseQualitySensor(table="lineitem", **WAITING), "'lineitem' has no source"),
     ):

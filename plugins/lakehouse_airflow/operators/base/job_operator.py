@@ -236,14 +236,14 @@ class LakehouseJobOperator(SubmitOperator):
         return result
 
     def execute(self, context: Context) -> dict[str, Any]:
-        if self.registered_only:
-            with as_task_failure():
+        with as_task_failure():
+            if self.registered_only:
                 require_registered(self.table)
-        result = super().execute(context)
-        hook = LakehouseHook(self.lakehouse_conn_id)
-        self.made_version = made_version(self.written_table, result)
-        describe_events(context, self, self.written_table, self.changed_table(hook), result)
-        self.lineage = self.lineage_of(hook, result)
+            result = super().execute(context)
+            hook = LakehouseHook(self.lakehouse_conn_id)
+            self.made_version = made_version(self.written_table, result)
+            describe_events(context, self, self.written_table, self.changed_table(hook), result)
+            self.lineage = self.lineage_of(hook, result)
         return result
 
     @property

@@ -73,12 +73,12 @@ class LakehouseTableOperator(BaseOperator):
                 require_registered(self.table)
             hook = LakehouseHook(self.lakehouse_conn_id)
             result = self.run(hook)
-        # The link has the version of the result. The latest version may be a later commit of another writer.
-        if isinstance(result, Mapping):
-            self.made_version = made_version(self.table, result)
-            location = hook.uri(self.table)
-            describe_events(context, self, self.table, location, result)
-            self.lineage = Lineage.of_table(hook, location, (), result)
+            # The link has the version of the result. The latest version may be a later commit of another writer.
+            if isinstance(result, Mapping):
+                self.made_version = made_version(self.table, result)
+                location = hook.uri(self.table)
+                describe_events(context, self, self.table, location, result)
+                self.lineage = Lineage.of_table(hook, location, (), result)
         return result
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _PARAMETERS = (
+    Parameter("plan_only", "flag", "write the plan to the log and run nothing", default=False),
     Parameter("spark_from_bytes", "bytes", "the number of bytes from which Spark maintains a table", default=2**30),
     Parameter("workers", "count", "the largest number of tasks in workers", default=32),
     Parameter("spark_jobs", "count", "the largest number of Spark applications", default=2),
@@ -103,7 +104,7 @@ class LakehousePlanOperator(BaseOperator):
             if history is not None:
                 record_health(tables, history)
         self._show(fleet)
-        if str(self.plan_only).lower() == "true":
+        if self.plan_only:
             self.log.info("plan_only: nothing is run")
             return []
         append(record, fleet.deferred())
