@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Result = Mapping[str, Any]
-#: A function that checks the arguments without Spark. It returns the part of the job that needs Spark, as an EngineWork
-#: if any engine can run this part. If nothing is left to do, it returns the result of the job.
+#: A function that checks the arguments without Spark. It returns the rest of the job: an EngineWork if any engine can
+#: run it, else a function of a session. If nothing is left to do, it returns the result of the job.
 Prepare = Callable[[Namespace], "Callable[[SparkSession], Result] | Result"]
 #: An environment variable of a driver that spark-submit has started: the port of the JVM, which is the driver's parent.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -126,8 +126,8 @@ def run_in_process(arguments: Arguments, prepare: Prepare, argv: Sequence[str], 
 
     Raises:
         FailedAfterWork: the job failed after part of its work was committed.
-        DeltaError: any other error of the library. If ``max_bytes`` is None, also if the Arrow engine does not support
-            the job; otherwise such a job needs Spark.
+        DeltaError: any other error of the library. A job that the Arrow engine does not support needs Spark; if
+            ``max_bytes`` is None, its error is raised.
     """
     from lakehouse_lib.engine.arrow.bounded import BoundedEngine, WorkTooLargeError
     from lakehouse_lib.engine.arrow.engine import ArrowEngine

@@ -40,7 +40,7 @@ def incoming(data: Any) -> Incoming:
 
     Raises:
         InvalidArgumentError: the data is of another kind, or a column has a type that Arrow does not have.
-        InvalidSchemaError: a column's name contains NUL.
+        InvalidSchemaError: a column's name contains NUL (not checked in pyarrow's own tables, batches and readers).
     """
     if is_spark_dataframe(data):
         # All columns become nullable: Spark infers "not nullable" from these rows, and later rows may contain nulls.

@@ -29,7 +29,7 @@ class LastCheckpoint:
         size: the number of actions, including those in sidecars.
         size_in_bytes: the size of the checkpoint's objects, including sidecars.
         num_of_add_files: the number of add actions, including those in sidecars.
-        top: the object of a checkpoint by the V2 spec that refers to its sidecars; None: a classic checkpoint.
+        top: the main object of a V2 checkpoint, which names the sidecars; None: a classic checkpoint.
     """
 
     version: int

@@ -172,7 +172,7 @@ def _count_stored(task: CountTask, index: int, path: str) -> tuple[int | None, s
         holds_none = missing and len(missing) == len(reader.schema.names)
         if holds_none and not _true_of_nulls(predicate, reader.schema):
             return 0, f"no column {', '.join(missing)}" + (f", but dropped {', '.join(dropped)}" if dropped else "")
-        # With column mapping, a column of another type is another column, so files have the table's types.
+        # With column mapping, a column of another type is another column, unless it was widened. The reader widens it.
         if reader.layout.mapping == "none":
             reader = replace(reader, schema=_own_schema(file, reader.schema, constants))
         if [field.type for field in reader.schema] != [field.type for field in task.reader.schema]:

@@ -16,8 +16,8 @@ _LONG = PrimitiveType("long")
 class RowIdColumns:
     """The materialized columns in which copied rows keep row id and row commit version (PROTOCOL.md, Row Tracking).
 
-    They are not in the table's schema. If a value is null or missing, the file's action and the position of the row
-    give the id, and the file's action gives the version.
+    They are not in the table's schema. If a value is null or missing, the id is the ``baseRowId`` of the add action
+    plus the position of the row, and the version is the action's ``defaultRowCommitVersion``.
 
     Attributes:
         ids, versions: the names of the columns in files; column mapping does not apply to them.
@@ -41,7 +41,8 @@ class TableLayout:
         partition_columns: the columns whose values are in the log and not in files, in the order of the folders.
         mapping: how columns are found in files, statistics and partition values (PROTOCOL.md, Column Mapping).
         row_ids: the materialized columns of row tracking; None: they are not read or written.
-        copies_partition_columns: whether new files have copies of the partition columns. No reader uses the copies.
+        copies_partition_columns: whether new files have copies of the partition columns. Queries do not
+            read the copies; ``prove`` and ``purge`` do.
     """
 
     schema: Schema

@@ -1,4 +1,4 @@
-"""The JSON form of statistics as Arrow: only the requested fields, a block of files at a time.
+"""Parse the JSON of statistics into Arrow tables of the requested fields, and edit the JSON without parsing its values.
 
 Statistics are hints, and other writers may have made them: a value that cannot be read is null and never an error.
 """
@@ -109,7 +109,7 @@ def _blocks(stats: pa.ChunkedArray) -> Iterator[pa.Array]:
         for start in range(0, len(chunk), _ROWS_A_PARSE):
             text = chunk.slice(start, _ROWS_A_PARSE).cast(pa.string())
             if not _is_one_object_a_row(text):
-                # A row that does not start with an object would shift the rows after it.
+                # Arrow reads one object from each line: an empty row or a line break would shift all later rows.
                 objects = pc.fill_null(pc.match_substring_regex(text, r"\A\s*\{"), literal(False, pa.bool_()))
                 text = pc.if_else(objects, text, literal("{}", pa.string()))
                 for line_break in ("\n", "\r"):
@@ -138,7 +138,7 @@ def _parse(text: pa.Array, schema: pa.Schema) -> pa.Table:
         lines = pc.binary_join_element_wise(text, _NOTHING, _LINE_BREAK)
         body = lines.buffers()[2]
         size = pc.sum(pc.binary_length(lines)).as_py()
-        # Arrow allocates whole blocks: one of 4 MiB takes five times as long as the text of a few rows.
+        # Arrow allocates whole blocks: with a block of 4 MiB, parsing a few rows takes five times as long.
         block_size = min(size + 1, max(_BLOCK_BYTES, 2 * pc.max(pc.binary_length(lines)).as_py()))
         table = pj.read_json(
             pa.BufferReader(body.slice(0, size)),

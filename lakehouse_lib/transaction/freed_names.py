@@ -49,8 +49,8 @@ def check_name(
         checkpoints, commits, _ = sort_listing(listing)
         if not checkpoints:
             return None  # a cleanup deletes commits only below a checkpoint
-        # Check this first: a put without an answer may have been stored, and then repeated after other writers have
-        # committed and cleaned up.
+        # Check this first: a put without an answer may have been stored, and repeated after other writers committed and
+        # cleaned up. Then the commit file is newer than a checkpoint that has this commit.
         if _is_visible(commit, store):
             return None
         if _was_before(checkpoints, commits, commit.version):
@@ -60,7 +60,8 @@ def check_name(
     except DeltaError as error:
         return error
     return StoreError(
-        "other writers made a checkpoint of this version or a later version, and it does not have this commit",
+        "other writers made a checkpoint of this version or a later version, and the latest version does not have the "
+        "files of this commit",
         table=store.root,
         version=commit.version,
         hint="Set delta.logRetentionDuration longer than a commit may take",
@@ -74,7 +75,7 @@ def _was_before(checkpoints: Sequence[Checkpoint], commits: Sequence[Commit], ve
 
 
 def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
-    """Whether the latest version has a file that the commit added, or a tombstone that it wrote.
+    """Whether the latest version has a file that the commit added or, if it added none, a tombstone that it wrote.
 
     Tombstones of added files are compared, too, because other commits may have removed these files since.
     """

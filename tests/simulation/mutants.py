@@ -167,7 +167,7 @@ MUTANTS = (
     ),
     Mutant(
         "no check whether files that were read are gone",
-        instead(conflict_checker._Removed, "meeting_reads", lambda *_: frozenset()),
+        instead(conflict_checker._RemovedFiles, "read_conflicts", lambda *_: frozenset()),
         ("insert", "delete"),
     ),
     Mutant(

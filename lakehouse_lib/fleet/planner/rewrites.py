@@ -35,9 +35,10 @@ def rewrite_steps(
     """The steps that can rewrite files of a version, the preferred step first. At most one of them is run.
 
     If neither the policy nor the table has Z-order columns, the only step is ``optimize``. Otherwise the first step is
-    ``z_order``, because ``optimize`` would merge files that are Z-ordered later. The second step is ``optimize``, for
-    the case that the Z-order does not pay: files that arrive in the order of the column need no Z-order, but they must
-    not stay small. There is no step if no file has to be rewritten, or if all files are Z-ordered.
+    ``z_order`` if the policy permits it, because ``optimize`` would merge files that are Z-ordered later. The second
+    step is ``optimize``, for the case that the Z-order does not pay: files that arrive in the order of the column need
+    no Z-order, but they must not stay small. There is no step if no file has to be rewritten, or if all files are
+    Z-ordered.
 
     Args:
         partitions: a predicate on partition columns; None: all partitions.
@@ -56,7 +57,10 @@ def rewrite_steps(
 
 
 def statistics_step(table: str, snapshot: Snapshot) -> Step | None:
-    """The step that adds missing statistics to the log, or None. The prediction: every query reads these files now."""
+    """The step that adds missing statistics to the log, or None.
+
+    The prediction assumes that every query reads these files now, and will skip them.
+    """
     files = plan_statistics(snapshot)
     if not len(files):
         return None
@@ -125,7 +129,8 @@ def _parts(files: pa.Table, rows: Rows, numbers: Rows, new_files: Rows) -> Parts
     """The parts of a rewrite of some files.
 
     Args:
-        rows: the row numbers of the files, and ``numbers``: the number of each file's part.
+        rows: the row numbers of the files.
+        numbers: for each of these rows, the number of its part.
         new_files: for each part, the number of files that replace its files.
     """
     count = len(new_files)

@@ -1,8 +1,9 @@
 """A local or mounted landing folder.
 
 A link in the folder must not lead out of it; else a user with write access to the folder could make the job read any
-file. The folder itself may be a link. A file is opened folder by folder, beginning at the landing folder, and no step
-follows a link. So a folder that is replaced by a link after the check cannot lead out of the landing folder.
+file. The folder itself may be a link. The links in the path of a file are resolved first. If the result is in the
+landing folder, it is opened folder by folder, beginning at the landing folder, and no step follows a link. So a folder
+that is replaced by a link after the check cannot lead out of the landing folder.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class LandingFolder:
             os.close(handle)
 
     def _entries(self, handle: int, prefix: str) -> tuple[Any, set[str]]:
-        """The names in a folder that are not hidden, and the names of its links, all with the prefix.
+        """The names in a folder without hidden and unfinished files, and the names of its links, all with the prefix.
 
         The name of a folder ends with ``/``.
 
@@ -167,7 +168,7 @@ class LandingFolder:
             try:
                 status = os.stat(name[prefix:], dir_fd=handle, follow_symlinks=name in links)
             except FileNotFoundError:
-                continue  # or a link to a file that does not exist
+                continue  # deleted since the listing, or a link without a target
             except OSError as error:
                 raise self._unreadable(name, error) from error
             if name in links:
@@ -187,7 +188,7 @@ class LandingFolder:
             with suppress(OSError):
                 if stat.S_ISDIR(os.stat(name[len(prefix) :], dir_fd=handle).st_mode):
                     raise LandingError(
-                        f"{self.path / name} is a link to a folder; expected a folder in the landing folder",
+                        f"{self.path / name} is a link to a folder; expected a folder, because links are not followed",
                         hint=f"Replace the link by the folder itself; {_SKIP_HINT}",
                     )
 
@@ -204,7 +205,7 @@ class LandingFolder:
         return handle
 
     def _open(self, name: str) -> int:
-        """Open a file without following a link; the result is a file descriptor."""
+        """Resolve the links of a path, check that the result is in the landing folder, and open it."""
         *folders, last = self._real(name).relative_to(os.path.realpath(self.path)).parts
         folder = self._open_folder(folders)
         try:

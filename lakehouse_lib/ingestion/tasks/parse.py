@@ -114,7 +114,7 @@ class Parser:
 
     @property
     def _has_other_columns(self) -> bool:
-        """Whether columns of the table have values that the files do not have."""
+        """Whether the table has columns that the files do not have: path columns or ``_rescued``."""
         return bool(self.source_format.path_columns) or self.source_format.evolution == RESCUE
 
     def _blocks(self, source_file: LandedFile) -> Iterator[Callable[[], TextBlock | TypedBlock]]:
@@ -264,11 +264,11 @@ class ParsedBlock:
     """A block of a file.
 
     Attributes:
-        rows: the valid rows, in the schema's types.
-        rejected: the other rows, in the quarantine's schema.
+        rows: the valid rows except ``apart``, in the schema's types.
+        rejected: the rejected rows, in the quarantine's schema.
         lines: returns the line where each valid row starts, counted from 0 at the start of the block.
         line_count: the number of lines of the block.
-        origins: the files and lines of the block's lines; None: they are not known yet.
+        origins: the source file and line of each line of the block; None: they are not known yet.
         findings: the findings of the suite about the valid rows; None: there is no suite.
         apart: valid rows that are neither in ``rows`` nor in ``rejected``, because the whole batch decides about them.
             They have their file, line and ``RULES_COLUMN``. None: there are none.
@@ -348,8 +348,9 @@ def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
     """Check, before any file is read, that files of this format can fill the schema.
 
     Raises:
-        InvalidSchemaError: the schema has nested columns, and the format is CSV; or the time format of a column does
-            not fit its type; or a path column is not in the schema; or a column has the name of one that the load adds.
+        InvalidSchemaError: the schema has nested columns, and the format is CSV; or a time format is not for a time of
+            CSV or JSON files; or a path column is nested or not in the schema; or all columns are path columns; or a
+            column has the name of one that the load adds.
     """
     quarantine_schema(schema)
     path_columns = source_format.path_columns
@@ -369,10 +370,15 @@ def check_schema(schema: pa.Schema, source_format: SourceFormat) -> None:
         kind = schema.field(name).type if name in schema.names else None
         is_date = kind is not None and pa.types.is_date(kind) and not TimeFormat(pattern).has_time
         is_time = kind is not None and pa.types.is_timestamp(kind)
-        if not (is_date or is_time) or source_format.kind in TYPED_KINDS:
+        problem = None
+        if source_format.kind in TYPED_KINDS:
+            problem = f"{source_format.kind} files have no time formats; expected CSV or JSON files"
+        elif kind is None:
+            problem = "the column is not in the schema; expected a column of the schema"
+        elif not (is_date or is_time):
+            problem = f"the column is {type_name(kind)}; expected a timestamp, or a date if the format has no time"
+        if problem is not None:
             raise InvalidSchemaError(
-                f"the time format {pattern!r} is for the column {name}, which is "
-                f"{'not in the schema' if kind is None else type_name(kind)} of {source_format.kind} files; expected a "
-                "timestamp, or a date without a time, of CSV or JSON files",
+                f"the time format {pattern!r} of the column {name} cannot be used: {problem}",
                 hint="Correct the column, its type, or its format",
             )

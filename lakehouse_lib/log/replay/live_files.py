@@ -54,7 +54,7 @@ class FileSet:
     Args:
         base: None for a log without a checkpoint.
         changed: keys (``file_keys``) of every file that a commit after the base adds or removes.
-        gone_positions: positions in ``base`` of changed rows that were looked up earlier; their keys are not in
+        changed_positions: positions in ``base`` of changed rows that were looked up earlier; their keys are not in
             ``changed`` any more.
     """
 
@@ -101,7 +101,7 @@ class FileSet:
         """Some columns of all rows.
 
         Raises:
-            PathTwiceError: ``names`` has the path, and a path is live twice.
+            DuplicatePathError: ``names`` has the path, and a path is live twice.
         """
         rows = self._live(lambda base: base.columns(names), self.added.select(list(names)))
         if "path" in names:
@@ -125,7 +125,7 @@ class FileSet:
         yield self.added.select(list(names))
 
     def stream(self, names: Sequence[str], parts: Sequence[Part] | None = None) -> Iterator[pa.Table]:
-        """``columns`` in small pieces. Only columns of JSON objects are cached.
+        """``columns`` in small pieces. Only columns of checkpoint parts in JSON are cached.
 
         Args:
             names: must include ``KEY_COLUMNS``.
@@ -176,7 +176,7 @@ class FileSet:
         """Some columns of the selected rows; for the rows of the base see ``CheckpointRows.select``.
 
         Raises:
-            PathTwiceError: ``names`` has the path, and a selected path is live twice.
+            DuplicatePathError: ``names`` has the path, and a selected path is live twice.
         """
         added = self.added.filter(decide_added(self.added)) if len(self.added) else self.added
         if self.base is None:
@@ -189,11 +189,11 @@ class FileSet:
     def check_paths(self) -> None:
         """Check that no path is live twice.
 
-        A checkpoint's paths are read once, unless its writer noted that it has compared them. Later versions on the
-        same checkpoint compare only paths from commits.
+        The paths of a checkpoint are read at most once, and not at all if its writer noted that they differ. Later
+        versions on the same checkpoint compare only paths from commits.
 
         Raises:
-            PathTwiceError: a path is live twice.
+            DuplicatePathError: a path is live twice.
         """
         if self._is_checked or self.base is None or self.schema != FILE_SCHEMA:
             return
@@ -204,7 +204,8 @@ class FileSet:
     def duplicate_paths(self) -> list[str]:
         """The paths, as in the log, that are live twice.
 
-        A path is live twice in the checkpoint, or once in the checkpoint and once in the commits after it.
+        A path is live twice in the checkpoint, or once in the checkpoint and once in the commits after it. The replay
+        of the commits finds those that are live twice in commits.
         """
         base = self.base
         if base is None:
@@ -219,7 +220,7 @@ class FileSet:
         """Check that the commits up to ``version`` did not make a path live twice.
 
         Raises:
-            PathTwiceError: a path is live twice.
+            DuplicatePathError: a path is live twice.
         """
         if _has_vectors(self.added):  # without deletion vectors the keys are the paths, and keys are unique
             self._check(self.added["path"], version)

@@ -64,7 +64,7 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
     """The state after ``commits``, ascending. The cost depends on their size; the rows of the base are not read.
 
     Raises:
-        PathTwiceError: the commits make a path live twice, with different deletion vectors.
+        DuplicatePathError: the commits make a path live twice, with different deletion vectors.
     """
     if not commits:
         return base

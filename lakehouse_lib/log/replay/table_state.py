@@ -57,7 +57,7 @@ def load_state(
 
     Raises:
         TableNotFoundError, VersionNotFoundError, LogCorruptedError: as ``load_segment``, and for a truncated commit.
-        PathTwiceError: the commits make a path live twice.
+        DuplicatePathError: the commits make a path live twice.
     """
     unreadable = without
     first_error: LogCorruptedError | None = None
@@ -119,7 +119,7 @@ def later_state(
     Raises:
         VersionNotFoundError: a commit was cleaned up after it was listed.
         LogCorruptedError: a commit cannot be parsed.
-        PathTwiceError: these commits make a path live twice.
+        DuplicatePathError: these commits make a path live twice.
     """
 
     def read(commit: Commit) -> CommitActions:

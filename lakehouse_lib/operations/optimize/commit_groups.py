@@ -28,7 +28,8 @@ from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 Rows = NDArray[np.int64]
 
-#: The bytes of a group for each thread of the engine. After each group, the time since the last commit is checked.
+#: A group has about this many bytes for each thread of the engine. After each group, the time since the last commit is
+#: checked.
 GROUP_BYTES = 512 << 20
 
 
@@ -88,14 +89,14 @@ def commit_groups(
         groups: an iterator that writes the files of a group before it yields the group.
         interval: seconds; None: one commit at the end.
         operation: commitInfo's operation; ``parameters``: its operationParameters.
-        started: the verb's ``time.monotonic()``.
+        started: the ``time.monotonic()`` at which the verb began.
 
     Yields:
-        After each commit the versions, and the part of the groups that was committed.
+        For each commit, its versions and the rewrite that it contains.
 
     Raises:
-        DeltaError: see ``commit_rewrite``. If other writers have removed a file of each part of a commit, the commit is
-            skipped. Its error is raised only if no commit succeeds.
+        DeltaError: see ``commit_rewrite``. A commit is skipped if other writers have removed a file of each of its
+            parts. If nothing is committed, the error of the last such commit is raised.
     """
     conflict: CommitFailedError | None = None
     has_committed = False

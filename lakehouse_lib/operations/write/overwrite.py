@@ -41,7 +41,7 @@ class ReplaceWhere(PredicateOperation):
 
     Attributes:
         write: a function that writes the new rows, and returns the files table of their files; called once.
-        metadata: the table's metadata after the overwrite, before marks of identity columns move.
+        metadata: the table's metadata after the overwrite, before the write moves high water marks of identity columns.
         numbered: the identity columns whose numbers the write assigns.
     """
 
@@ -63,7 +63,7 @@ class ReplaceWhere(PredicateOperation):
             "predicate": self.predicate.text,
         }
 
-    def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:  # noqa: ARG002 - hidden rows are not replaced
+    def plan(self, snapshot: Snapshot, *, marks: bool) -> RowChangePlan:  # noqa: ARG002 - deleted rows need not be deleted
         plan = plan_delete(snapshot, self.predicate, rewrite=False)
         return replace(plan, metadata=None if self.metadata == snapshot.metadata else self.metadata)
 
@@ -83,10 +83,10 @@ class ReplaceWhere(PredicateOperation):
 
 
 def files_of_partitions(snapshot: Snapshot, written: pa.Table) -> tuple[pa.Table, tuple[Predicate | None, ...]]:
-    """The live files in the partitions of ``written``, and the predicates of the rows in these partitions.
+    """The live files in the partitions of ``written``, and the predicate of the rows in these partitions, if any.
 
-    The predicate lists the values of each partition column, so it may also be true for other combinations of these
-    values.
+    The predicate is None if the table has no partition columns. It lists the values of each partition column, so it may
+    also be true for other combinations of these values.
 
     Args:
         written: a files table for this table.
@@ -172,8 +172,8 @@ def check_columns_are_kept(snapshot: Snapshot, incoming: pa.Schema) -> None:
     The remaining rows are in files with the old columns, and other engines read a file only if the types agree.
 
     Raises:
-        InvalidArgumentError: the data lacks a column of the table, or has the column in another type.
-        SchemaMismatchError: the type of a column in the data does not fit the table.
+        InvalidArgumentError: the data lacks a column of the table, or has a column in another type that could be cast.
+        SchemaMismatchError: a column in the data has a type that cannot be cast.
     """
     data = Schema.from_arrow(incoming)
     for field in merge(snapshot.schema, incoming, table=snapshot.store.root).fields:

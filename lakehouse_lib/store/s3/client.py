@@ -46,8 +46,8 @@ _SILENT_SECONDS = 30.0
 _CONNECTIONS = 32
 _DEFAULT_REGION = "us-east-1"
 
-#: A process keeps at most this number of connections, one for each set of options. Each temporary credential is a new
-#: option.
+#: A process keeps at most this number of connections, one for each set of options. New temporary credentials make a new
+#: set.
 _MOST_KEPT = 16
 
 
@@ -58,8 +58,8 @@ class _Connection:
     Attributes:
         core: botocore's session, which has the configuration files, profiles and environment variables.
         files: the credentials with which pyarrow's file system was made, and the file system.
-        silent_since: the time of the last request without an answer, by the monotonic clock; -inf: the last request was
-            answered.
+        silent_since: the time of the last request without an answer, by the monotonic clock; -inf: there was none since
+            the last request that succeeded.
     """
 
     core: Any = None
@@ -69,7 +69,7 @@ class _Connection:
     silent_since: float = -math.inf
 
 
-# By process id, the last used at the end: a forked child must not share its parent's connections.
+# By process id, because a forked child must not share its parent's connections. The last used connection is at the end.
 _connections: dict[int, OrderedDict[S3Options, _Connection]] = {}
 _lock = ProcessLock()
 
@@ -87,7 +87,7 @@ class S3Client:
         self._root = root
 
     def ask(self, what: str, attempt: Callable[[Any], T], *, storing: bool = False) -> T:
-        """The result of ``attempt`` with a boto3 client. Throttling and missing answers are retried, with jitter.
+        """The result of ``attempt`` with a boto3 client. Throttling, server errors and missing answers are retried.
 
         If a request got no answer until its deadline, the next requests are tried only once each. Retries start again
         after a request that succeeds, or 30 seconds after the last request without an answer.

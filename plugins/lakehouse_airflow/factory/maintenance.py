@@ -1,9 +1,9 @@
 """Maintains tables: plans the steps that save more than they cost, and runs them within the registry's budget.
 
-`plan` reads the logs of the tables. If nothing is due, the run ends there and starts no Spark. `maintain` has a task
-for each table, or for several tables if there are many. The task runs in the worker, or on Spark for large tables. The
-steps are `optimize` or `z_order`, `compute_statistics`, `checkpoint`, `vacuum` and `cleanup`. `summary` logs the
-predicted and the measured gain of each step.
+`plan` reads the logs of the tables. If nothing is due, `maintain` is skipped, and no Spark is started. `maintain` has
+at most 32 tasks in workers and 2 tasks on Spark, for large tables; a task maintains one or several tables. The steps
+are `optimize` or `z_order`, `compute_statistics`, `checkpoint`, `vacuum` and `cleanup`. `summary` logs the predicted
+and the measured gain of each step.
 
 Trigger this DAG with `{"tables": ["orders"]}` to maintain only some tables, and with `{"plan_only": true}` to see the
 plan. If a table fails, the other tables are still maintained. No row changes, so no downstream DAG is triggered.

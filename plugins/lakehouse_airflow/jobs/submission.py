@@ -206,7 +206,7 @@ class JobSubmission(SparkSubmitHook):
         return None
 
     def _wait(self, earlier: Handle) -> bool:
-        """Wait for the job of an earlier try. False: this job has no outcome, so this try has to submit a job."""
+        """Wait for the job of an earlier try. False: it left no outcome for this try, which has to submit a job."""
         self._earlier = earlier
         objects = self._folder.objects(earlier.name)
         if earlier.command != self._command:
@@ -252,8 +252,8 @@ class JobSubmission(SparkSubmitHook):
         """Kill spark-submit and the driver's Python, so that nothing commits after the task has ended.
 
         Airflow calls this method from a signal handler, and the task's code continues afterwards. A job that has not
-        started must then not start. If a later try waits for the job, the job continues. This happens after the death
-        of a scheduler: Airflow starts another try while the old try is running, and then kills the old try.
+        started must then not start. If a later try waits for the job, the job continues. There can be a later try
+        after the death of a scheduler: Airflow starts another try while the old try runs, and then kills the old try.
         """
         self._is_killed = True
         if self._is_adopted():
@@ -279,7 +279,7 @@ class JobSubmission(SparkSubmitHook):
 
     def _check_not_killed(self) -> None:
         if self._is_killed:
-            raise AirflowException(f"the job {self._job} was not started, because its task was killed")
+            raise AirflowException(f"the job {self._job} was stopped or not started, because its task was killed")
 
     def _kill(self) -> None:
         if self._submit_sp is not None and self._submit_sp.poll() is None:

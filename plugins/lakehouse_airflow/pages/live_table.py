@@ -94,8 +94,8 @@ def answered_errors() -> Iterator[None]:
 def hook_of(connection: str) -> LakehouseHook:
     """The hook of a connection of type ``lakehouse``, which the reader of the page chooses.
 
-    Connections of other types are refused. The answer is the same as for a missing connection, so that the page does
-    not reveal which connections exist.
+    Connections of other types are refused, except the default connection. The answer is the same as for a missing
+    connection, so that the page does not reveal which connections exist.
 
     Raises:
         HTTPException: 404: there is no such connection of this type.

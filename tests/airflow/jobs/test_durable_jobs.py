@@ -335,7 +335,7 @@ def test_two_tries_do_not_both_start_a_job(tmp_path: Path) -> None:
     assert first.handle() is None
     assert other.handle() is None
     first.put_handle(Handle("a-b", "c", this_machine(), 2, 1))
-    with pytest.raises(AirflowException, match="another try of this task has started its job"):
+    with pytest.raises(AirflowException, match="another try of this task has started the job"):
         other.put_handle(Handle("a-c", "c", this_machine(), 3, 1))
 
 

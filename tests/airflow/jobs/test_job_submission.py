@@ -295,7 +295,7 @@ def test_a_task_that_is_killed_before_its_job_begins_starts_none(
         return at_work(*args)
 
     monkeypatch.setattr(operator, moment, terminated)
-    with pytest.raises(AirflowException, match="was not started, because its task was killed"):
+    with pytest.raises(AirflowException, match="was stopped or not started, because its task was killed"):
         operator.execute({})
     assert not (tmp_path / "started").exists()
 

@@ -46,7 +46,7 @@ Rows = NDArray[np.int64]
 
 #: The number of pairs of a target row and a source row that are evaluated at a time.
 _PAIRS = 1 << 18
-#: The number of target rows that are joined at a time. A larger row group is joined as a whole.
+#: Row groups are collected until they have this number of target rows, and are joined at once.
 _BATCH = 1 << 18
 #: The most rows that an error shows.
 _SHOWN = 10
@@ -105,7 +105,7 @@ class _RowGroup(NamedTuple):
 
 
 class _Decisions(NamedTuple):
-    """The rows of a batch about which a clause decides, in ascending order.
+    """The rows of a batch about which a clause decides, in ascending order. A row may occur several times.
 
     Attributes:
         rows: the numbers of the rows in the batch.
@@ -247,7 +247,7 @@ class _MergeRun:
         """The decisions of the clauses of a case about these rows."""
         clauses = self._plan.of(case)
         chosen = first_clauses(clauses, sides)
-        # The numbers of the clauses in the plan. Without clauses, ``chosen`` has only -1, which needs an entry, too.
+        # The numbers of the clauses in the plan; ``[0]``, because an index of -1 fails on an empty array.
         numbers = np.array([self._plan.clauses.index(clause) for clause in clauses] or [0])
         return _Decisions(rows, numbers[chosen], sources).where(chosen >= 0)
 
@@ -306,7 +306,7 @@ class _MergeRun:
             return reader.row_group(file, group.number, constants, mask=bools(is_at))
 
     def _update(self, group: _RowGroup, positions: Rows, decisions: _Decisions) -> Iterator[pa.RecordBatch]:
-        """The updated rows of a row group. Columns that get all their values from the source are not read."""
+        """The updated rows of a row group. Columns that every clause assigns and no value reads are not read."""
         numbers = np.flatnonzero(np.bincount(decisions.clauses)).tolist()
         clauses = [self._plan.clauses[number] for number in numbers]
         names = [columns_of_sides([*_values(clause).values()])[0] | self._other_columns(clause) for clause in clauses]
@@ -348,5 +348,5 @@ def _values(clause: MergeClause) -> Mapping[str, Value]:
 
 
 def _distinct_positions(ascending: Rows) -> Rows:
-    """Ascending positions, each once. NumPy's ``unique`` would take longer, because it hashes them."""
+    """Ascending positions, each once. NumPy's ``unique`` takes longer, because it does not use that they ascend."""
     return ascending[np.flatnonzero(np.diff(ascending, prepend=-1))]

@@ -1,7 +1,8 @@
 """Checks of each row that Spark writes: the rules of the table, and valid partition values.
 
-Spark names the folder of a partition by the text of its value. All values that are not UTF-8 become the same text, so
-they are refused. Other columns are not checked for UTF-8, because the check would add a fifth to a write's CPU time.
+Spark names the folder of a partition by the text of its value. Different values that are not UTF-8 can become the same
+text, so they are refused. Other columns are not checked for UTF-8, because the check would add a fifth to a write's CPU
+time.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class RowCheck(NamedTuple):
 
 
 def row_checks(target: WriteTarget) -> list[RowCheck]:
-    """The checks for rows of a target, in their order; rows have the columns and types of its layout."""
+    """The checks of a write, in the order in which they run. The rows already have the layout of the target."""
     from pyspark.sql import functions as F
 
     refusals: list[tuple[Any, RowRule | DeltaError]] = [
@@ -53,8 +54,8 @@ def with_checks(frame: Any, checks: Sequence[RowCheck], target: WriteTarget) -> 
 
     if not checks:
         return frame
-    # The checks are part of a column that files contain, because Spark drops unused columns with their checks. Spark
-    # could move a filter below a join, where it would check rows that are not in the frame.
+    # The checks are part of a column that files contain, because Spark drops unused columns with their checks. A
+    # filter is not used, because Spark could move it below a join, where it would check rows that are not in the frame.
     carrier = target.layout.data_columns.names[0]
     first, *others = checks
     value = F.when(first.refused, F.raise_error(F.lit(first.marker)))
@@ -98,7 +99,7 @@ def _partition_checks(field: Field, target: WriteTarget) -> Iterator[tuple[Any, 
         return
     table, text = target.store.root, F.col(quoted(field.name)).cast("string")
     not_utf8: DeltaError = SchemaMismatchError(
-        f"{field.name} is text that is not UTF-8; expected {field.type}",
+        f"column {field.name} has text that is not UTF-8; expected UTF-8",
         table=table,
         hint="Decode the text with the encoding that it was written in, or write it as binary",
     )
@@ -117,8 +118,11 @@ def _partition_checks(field: Field, target: WriteTarget) -> Iterator[tuple[Any, 
         # The expensive exact test runs only for texts that may be too long when every character is escaped.
         too_long = (F.octet_length(text) > room // 3) & (F.octet_length(escaped) > room)
         problem = f"a partition value that makes a folder name of more than {longest} bytes"
-        yield _is_true(too_long), _unusable(field.name, problem, table)
-    yield _is_true(F.contains(text, F.lit("\0"))), _unusable(field.name, "a partition value with NUL", table)
+        yield _is_true(too_long), _unusable(field.name, problem, partition_values.LENGTH_HINT, table)
+    yield (
+        _is_true(F.contains(text, F.lit("\0"))),
+        _unusable(field.name, "a partition value with NUL", "Remove the NUL, or partition by another column", table),
+    )
 
 
 def _is_true(condition: Any) -> Any:
@@ -127,10 +131,10 @@ def _is_true(condition: Any) -> Any:
     return F.coalesce(condition, F.lit(False))
 
 
-def _unusable(column: str, problem: str, table: str) -> DeltaError:
+def _unusable(column: str, problem: str, hint: str, table: str) -> DeltaError:
     return InvalidArgumentError(
         f"column {column}: the data has {problem}",
         table=table,
-        hint=partition_values.LENGTH_HINT,
+        hint=hint,
         code="DELTA_INVALID_PARTITION_VALUE",
     )

@@ -57,7 +57,7 @@ def test_binaries_that_no_folder_can_be_named_by_are_refused(tmp_path: Path, spa
 
 def test_a_partition_text_that_is_not_utf8_is_refused(tmp_path: Path, spark: Any) -> None:
     frame = spark.sql("SELECT k, CASE k WHEN 0 THEN CAST(X'FF' AS STRING) END AS s FROM range(2) AS t(k)")
-    with pytest.raises(SchemaMismatchError, match=r"s is text that is not UTF-8; expected string"):
+    with pytest.raises(SchemaMismatchError, match=r"column s has text that is not UTF-8; expected UTF-8"):
         write_deltalake(tmp_path, frame, partition_by=["s"], engine=SparkEngine(spark))
     assert not parquet_files(tmp_path)
     write_deltalake(tmp_path, frame.where("k > 0"), partition_by=["s"], engine=SparkEngine(spark))
