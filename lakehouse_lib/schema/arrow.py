@@ -65,15 +65,16 @@ _FROM_ARROW: dict[Any, str] = {
 
 
 def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
-    """The Arrow type of a Delta type; raises InvalidSchemaError if there is none, such as for an interval."""
+    """The Arrow type of a Delta type; raises InvalidSchemaError if there is none: an interval, or void and NOT NULL."""
     if isinstance(kind, StructType):
         return pa.struct([field_to_arrow(field, name) for field in kind.fields])
     if isinstance(kind, ArrayType):
         element = type_to_arrow(kind.element_type, name)
-        return pa.list_(pa.field("element", element, kind.contains_null))
+        return pa.list_(_arrow_field("element", element, name, nullable=kind.contains_null))
     if isinstance(kind, MapType):
-        value = pa.field("value", type_to_arrow(kind.value_type, name), kind.value_contains_null)
-        return pa.map_(type_to_arrow(kind.key_type, name), value)
+        key = _arrow_field("key", type_to_arrow(kind.key_type, name), name, nullable=False)
+        value = type_to_arrow(kind.value_type, name)
+        return pa.map_(key.type, _arrow_field("value", value, name, nullable=kind.value_contains_null))
     decimal = kind.decimal
     if decimal is not None:
         return pa.decimal128(*decimal)
@@ -92,9 +93,17 @@ def type_to_arrow(kind: DataType, name: str = "") -> pa.DataType:
 
 def field_to_arrow(field: Field, above: str = "") -> pa.Field:
     """The Arrow field of a Delta field; ``above`` is the path of its parent, for the name in errors."""
-    return pa.field(
-        field.name, type_to_arrow(field.type, f"{above}.{field.name}" if above else field.name), field.nullable
-    )
+    path = f"{above}.{field.name}" if above else field.name
+    return _arrow_field(field.name, type_to_arrow(field.type, path), path, nullable=field.nullable)
+
+
+def _arrow_field(name: str, arrow: pa.DataType, path: str, *, nullable: bool) -> pa.Field:
+    if pa.types.is_null(arrow) and not nullable:  # pyarrow has no such field
+        raise InvalidSchemaError(
+            f"column {path!r} has values that are void and NOT NULL; expected another type or NULL",
+            hint="Make the column nullable, or give it a type",
+        )
+    return pa.field(name, arrow, nullable)
 
 
 def with_large_offsets(arrow: pa.DataType) -> pa.DataType:

@@ -80,18 +80,11 @@ def check_usable(schema: StructType, *, table: str | None = None) -> None:
                 hint="Rename the column",
                 code="DELTA_INVALID_COLUMN_NAME",
             )
-    for field in schema.fields:
-        if field.type == PrimitiveType("void") and not field.nullable:
-            raise InvalidSchemaError(
-                f"column {field.name!r} is void and NOT NULL, so no row could be written",
-                table=table,
-                hint="Make the column nullable, or give it a type",
-            )
     check_readable(schema, table=table)
 
 
 def check_readable(schema: StructType, *, table: str | None = None) -> None:
-    """Refuse types that this library cannot read, such as an interval.
+    """Refuse types that this library cannot read: an interval, or void and NOT NULL.
 
     The other columns of a table with such a type can be read.
 

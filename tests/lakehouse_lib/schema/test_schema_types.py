@@ -124,6 +124,22 @@ def test_json_that_is_no_schema(text):
         Schema.from_json(text)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        StructType([Field("x", "void", nullable=False)]),
+        StructType([Field("x", ArrayType("void", contains_null=False))]),
+        StructType([Field("x", MapType("void", "long"))]),
+        StructType([Field("x", MapType("long", "void", value_contains_null=False))]),
+    ],
+    ids=["member", "element", "key", "value"],
+)
+def test_void_that_must_not_be_null_has_no_arrow_type(kind):
+    schema = Schema.from_json(Schema([Field("s", kind)]).to_json())
+    with pytest.raises(InvalidSchemaError, match=r"column 's\.x' has values that are void and NOT NULL"):
+        schema.to_arrow()
+
+
 def test_an_unknown_type_is_refused_only_when_used():
     text = '{"type":"struct","fields":[{"name":"v","type":"interval year","nullable":true,"metadata":{}}]}'
     schema = Schema.from_json(text)
