@@ -91,7 +91,7 @@ def _part(pattern: str) -> str:
         end = remaining.find("]", first_letter + 1) if remaining.startswith("[") else -1
         if end > 0:
             negated = remaining[1] == "!"
-            letters = re.sub(r"[\\\[^]", r"\\\g<0>", remaining[1:end].removeprefix("!"))
+            letters = re.sub(r"[\\\[\]^]", r"\\\g<0>", remaining[1:end].removeprefix("!"))
             texts.append(f"[{'^/' if negated else ''}{letters}]")
             remaining = remaining[end + 1 :]
             continue

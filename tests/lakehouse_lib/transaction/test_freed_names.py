@@ -98,7 +98,7 @@ def test_the_outcome_is_unknown_where_the_log_does_not_show_it(table, tmp_path, 
     """By the store's clock the checkpoint is not older than the commit, but it does not have the commit's rows."""
     meanwhile(monkeypatch, lambda: by_delta_rs(tmp_path))
     monkeypatch.setattr(freed_names, "_was_before", lambda checkpoints, commits, version: False, raising=True)
-    with pytest.raises(CommitUnknownError, match="does not have this commit"):
+    with pytest.raises(CommitUnknownError, match="does not have the files of this commit"):
         write_deltalake(table, pa.table({"id": [1000]}), mode="append")
 
 
