@@ -135,7 +135,7 @@ def test_ids_and_times_that_forget_the_winners_are_found(monkeypatch: pytest.Mon
 
 def test_rows_that_are_copied_without_their_ids_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(2).violation is None
-    monkeypatch.setattr("tests.simulation.actors.row_ids", lambda *_: {})
+    monkeypatch.setattr("tests.simulation.row_files.row_ids", lambda *_: {})
     assert run(2).violation
 
 
