@@ -48,7 +48,7 @@ def tables_of(arguments: Namespace, registry: Registry | None) -> list[Maintaine
 
     Raises:
         UsageError: the command line names no table, or a name that the registry does not have.
-        TableNotFoundError: there is no table below the prefix of ``--under``.
+        TableNotFoundError: the prefix of ``--under`` has no table below it.
         DeltaError: a location is not valid, or a prefix cannot be listed.
     """
     from lakehouse_lib.fleet.table_run import MaintainedTable

@@ -46,7 +46,7 @@ def _not_true(node: Node) -> Node:
 
 
 def _only_source_of_null(leaf: Node) -> Column | None:
-    """The column that is NULL exactly in the rows for which the leaf is NULL; None: there is no such column."""
+    """The column that is NULL exactly in the rows for which the leaf is NULL; None if no column is."""
     match leaf:
         case Column():
             return leaf

@@ -33,7 +33,7 @@ class Reclaimable:
     Attributes:
         files: ``path``, ``size`` and ``removed``: the time of the commit that removed the file (ms since the epoch).
         is_partial: whether there are older commits, which were not read.
-        since: when the first of the files was removed, ms since the epoch; None: there are no such files.
+        since: when the first of the files was removed, ms since the epoch; None: ``files`` is empty.
     """
 
     files: pa.Table

@@ -20,14 +20,12 @@ from lakehouse_lib.store import open_store
 from tests.s3.server import KEY, SECRET, Proxy, options_of
 from tests.s3.spark_session import session
 from tests.spark_jobs.loading import PRICE_RULE, Shop
+from tests.suite_warnings import SUITE_WARNINGS
 from tests.table_on_s3 import delta_rs_ids, ids, rows
 
 pytestmark = [
     pytest.mark.timeout(1800),  # Spark first copies Amazon's SDK (0.7 GB), and two sessions share a busy machine
-    # Warnings of Great Expectations' own imports and models.
-    pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:great_expectations"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:marshmallow"),
+    *SUITE_WARNINGS,
 ]
 
 TABLES = Path(__file__).parents[1] / "data" / "delta_spark" / "tables"

@@ -29,13 +29,9 @@ from lakehouse_lib.schema import Field, Schema
 from tests.log_builder import protocol, put
 from tests.peers import parquet_files
 from tests.spark_jobs.loading import PRICE_RULE, SCHEMA, Shop, load
+from tests.suite_warnings import SUITE_WARNINGS
 
-# Warnings of Great Expectations' own imports and models.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:great_expectations"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:marshmallow"),
-]
+pytestmark = [*SUITE_WARNINGS]
 
 
 def test_loads_each_file_once_and_remembers_one_transaction(spark: SparkSession, shop: Shop) -> None:

@@ -27,13 +27,9 @@ from lakehouse_lib.ingestion.tasks.file_task import FileTask, load_files
 from lakehouse_lib.ingestion.tasks.spark_texts import spark_texts
 from lakehouse_lib.schema import Field, Schema
 from tests.spark_jobs.loading import Shop
+from tests.suite_warnings import SUITE_WARNINGS
 
-# Warnings of Great Expectations' own imports and models.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:great_expectations"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:marshmallow"),
-]
+pytestmark = [*SUITE_WARNINGS]
 
 SCHEMA = Schema(
     [

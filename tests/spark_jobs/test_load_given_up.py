@@ -18,13 +18,9 @@ from lakehouse_lib.ingestion.batches import batch as batch_module
 from lakehouse_lib.ingestion.batches.batch import Batch
 from lakehouse_lib.ingestion.load import Load
 from tests.spark_jobs.loading import PRICE_RULE, Shop, load
+from tests.suite_warnings import SUITE_WARNINGS
 
-# Warnings of Great Expectations' own imports and models.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:great_expectations"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:marshmallow"),
-]
+pytestmark = [*SUITE_WARNINGS]
 
 
 def _half_done(spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse_lib.engine.spark.quality_gate import VIOLATIONS, Gate
 from lakehouse_lib.errors import QualityError
 from lakehouse_lib.ingestion.quality import read_rules
+from tests.suite_warnings import SUITE_WARNINGS
 
-# Warnings of Great Expectations' own imports and models.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:module 'sre_constants' is deprecated:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:great_expectations"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:marshmallow"),
-]
+pytestmark = [*SUITE_WARNINGS]
 
 COLUMNS = ("id", "price", "flag", "day")
 

@@ -49,7 +49,7 @@ class Score:
 
 
 def score(health: Health) -> Score:
-    """The score of these metrics; 100 if there is no reason. If a number gets worse, the score does not rise."""
+    """The score of these metrics; 100 if no reason applies. If a number gets worse, the score does not rise."""
     causes = (_small_files, _poor_skipping, _deleted_rows, _log_to_replay, _reclaimable_files, _missing_statistics)
     reasons = [reason for cause in causes if (reason := cause(health)).points]
     return Score(100 - sum(reason.points for reason in reasons), tuple(sorted(reasons, key=lambda r: -r.points)))

@@ -13,8 +13,8 @@ class Policy:
 
     Attributes:
         verbs: the verbs that may be planned.
-        cluster_by: the columns to Z-order by; empty: the clustering columns of the table. Small files are merged
-            (``optimize``) if there are no such columns, or if a Z-order does not pay.
+        cluster_by: the columns to Z-order by; empty: the clustering columns of the table. Without such columns, or if a
+            Z-order does not pay, small files are merged (``optimize``).
         target_file_size: bytes; None: ``delta.targetFileSize``, else 100 MiB.
         retention_hours: the retention of removed files; None: the table's own retention.
         enforce_retention: refuse a retention shorter than the table's own.

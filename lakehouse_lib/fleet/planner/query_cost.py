@@ -18,8 +18,8 @@ def query_cost(snapshot: Snapshot, columns: Sequence[str] = (), files: pa.Table 
     """The bytes that a query of a version reads. Each file that it opens counts as ``OPEN_BYTES``.
 
     Args:
-        columns: the query reads one value of one of these columns, and the result is the mean over the columns. If
-            there are no columns, the query scans the table.
+        columns: the query reads one value of one of these columns, and the result is the mean over the columns.
+            Empty: the query scans the table.
         files: a files table of the version, the only files that the query may read; None: all of its files.
     """
     sizes = numbers_of((snapshot.file_columns(["size"]) if files is None else files)["size"], np.int64)

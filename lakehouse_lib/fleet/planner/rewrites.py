@@ -25,7 +25,7 @@ Rows = NDArray[np.int64]
 
 
 def rewrite_step(table: str, snapshot: Snapshot, policy: Policy, partitions: Predicate | None = None) -> Step | None:
-    """The preferred step that rewrites files of a version: the first of ``rewrite_steps``; None: there is no step."""
+    """The preferred step that rewrites files of a version: the first of ``rewrite_steps``, or None."""
     return next(rewrite_steps(table, snapshot, policy, partitions), None)
 
 
