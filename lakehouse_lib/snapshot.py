@@ -29,7 +29,7 @@ from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.log.replay.table_state import OwnCommit, VersionState, give_up, later_state, load_state
 from lakehouse_lib.log.replay.transaction_retention import unexpired_transactions
 from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
-from lakehouse_lib.log.table_identity import Landmark, replaced
+from lakehouse_lib.log.table_identity import Landmark, replaced_error
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.schema import Field, Schema, TableLayout
 from lakehouse_lib.statistics import ColumnPath, WrittenStatistics
@@ -90,39 +90,39 @@ class Snapshot:
         Two calls may return them in different orders, if a checkpoint becomes unreadable in between. So join rows by
         path, or read all columns in one call.
         """
-        return self.ask(lambda state: state.files.table)
+        return self.query(lambda state: state.files.table)
 
     @property
     def max_file_count(self) -> int:
         """An upper bound for the number of live files, from the footers of the checkpoint."""
-        return self.ask(lambda state: state.files.max_row_count)
+        return self.query(lambda state: state.files.max_row_count)
 
     @property
     def file_count(self) -> int:
-        return self.ask(lambda state: state.files.num_rows)
+        return self.query(lambda state: state.files.num_rows)
 
     def file_columns(self, names: Sequence[str]) -> pa.Table:
         """Some columns of the live files, as a files table with only these columns. Other columns are not read."""
-        return self.ask(lambda state: state.files.columns(names))
+        return self.query(lambda state: state.files.columns(names))
 
     def map_files(self, names: Sequence[str], work: Callable[[pa.Table], _Answer]) -> list[_Answer]:
         """Call ``work`` with some columns of each batch of the live files, and return the results.
 
         Later batches are read ahead. If a checkpoint becomes unreadable, the work starts again from the first batch.
         """
-        return self.ask(lambda state: [work(piece) for piece in state.files.pieces(names)])
+        return self.query(lambda state: [work(piece) for piece in state.files.pieces(names)])
 
     def statistics(self, selection: WrittenStatistics, columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
         """Statistics of the live files (``selection.schema``), and some columns of the same files in the same order.
 
         The statistics are read from the structs if the checkpoint has all of them, else from the JSON; nothing is kept.
         """
-        return self.ask(lambda state: (state.files.statistics(selection), state.files.columns(columns)))
+        return self.query(lambda state: (state.files.statistics(selection), state.files.columns(columns)))
 
     @property
     def tombstones(self) -> pa.Table:
         """The tombstones of this version (``TOMBSTONE_SCHEMA``); a checkpoint leaves out expired tombstones."""
-        return self.ask(lambda state: state.tombstones.table)
+        return self.query(lambda state: state.tombstones.table)
 
     @property
     def metadata(self) -> Metadata:
@@ -243,7 +243,7 @@ class Snapshot:
         def may_match(files: pa.Table) -> pa.Array:
             return file_pruning.may_match(condition, files, layout)
 
-        return self.ask(lambda state: state.files.select(needs, decide, may_match, names))
+        return self.query(lambda state: state.files.select(needs, decide, may_match, names))
 
     def update(self) -> Snapshot:
         """The latest version, from the commits after this version; this snapshot itself if there are none.
@@ -266,7 +266,7 @@ class Snapshot:
         latest = load_snapshot(self.store)
         # A stale listing may end before this version.
         if latest.metadata.id != self.metadata.id or (latest.version < self.version and not is_there):
-            raise replaced(self.store, self.version)
+            raise replaced_error(self.store, self.version)
         return latest if latest.version > self.version else self
 
     def after_commit(self, version: int | None) -> Snapshot:
@@ -311,7 +311,7 @@ class Snapshot:
         if self._loaded.checksum is not None:
             warn_of_contradictions(self.store, self.version, self._loaded.checksum, self.state)
 
-    def ask(self, question: Callable[[TableState], _Answer]) -> _Answer:
+    def query(self, question: Callable[[TableState], _Answer]) -> _Answer:
         """The result of ``question`` on this version's state.
 
         If a checkpoint turns out to be unreadable, it is opened once more, because a sidecar may have been restored. If
@@ -340,7 +340,7 @@ class Snapshot:
                 parts = checkpoint.parts if checkpoint is not None else ()
                 give_up(self.store, error, first_error, parts)
             if reloaded.state.metadata is None or reloaded.state.metadata.id != self.metadata.id:
-                raise replaced(self.store, self.version) from first_error
+                raise replaced_error(self.store, self.version) from first_error
             object.__setattr__(self, "_loaded", reloaded)
 
     def _after(self, commits: Sequence[Commit]) -> Snapshot:

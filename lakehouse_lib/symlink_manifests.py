@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import literal, whole
+from lakehouse_lib.arrow.values import as_array, literal
 from lakehouse_lib.errors import UnsupportedFeatureError
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.protocol import file_paths, partition_values
@@ -115,7 +115,7 @@ def manifests(files: pa.Table, layout: TableLayout, store: ObjectStore) -> dict[
         return {f"{FOLDER}/manifest": f"{lines}\n".encode() if lines else b""}
     sorted_files = pa.table({**columns, "path": paths}).sort_by("path")
     groups = sorted_files.group_by(list(columns), use_threads=False).aggregate([("path", "list")])
-    texts = pc.binary_join(whole(groups["path_list"]), literal("\n", pa.string()))
+    texts = pc.binary_join(as_array(groups["path_list"]), literal("\n", pa.string()))
     values = zip(*(groups[column].to_pylist() for column in columns), strict=True)
     folders = [partition_values.hive_path(dict(zip(keys, row, strict=True)), list(keys)) for row in values]
     return {

@@ -14,7 +14,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def in_order(
+def map_in_threads(
     work: Callable[[_Item], _Result], items: Iterable[_Item], threads: int, *, ahead: int | None = None
 ) -> Iterator[_Result]:
     """The results of ``work`` on each item, in the order of the items; the first error in that order is raised.

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lakehouse_lib import CommitProperties, Transaction, write_deltalake
 from lakehouse_lib.errors import ConcurrentTransactionError
-from lakehouse_lib.ingestion.batches.planning import cut
+from lakehouse_lib.ingestion.batches.planning import cut_batches
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
@@ -56,15 +56,15 @@ class NamedFiles:
             give_up: give up an unsettled batch instead of loading it.
         """
         state, intents = self.state(store)
-        if state.past.unsettled is not None:
+        if state.history.unsettled is not None:
             if give_up:
-                intents.decide(Outcome(state.past.unsettled.number, given_up="by hand"))
+                intents.decide(Outcome(state.history.unsettled.number, given_up="by hand"))
             else:
-                self._load(intents, state.past.unsettled)
+                self._load(intents, state.history.unsettled)
             state.read()
         landing = self.source.open_landing()
-        number = state.past.next_number
-        for files in cut(state.look().new, 2):
+        number = state.history.next_number
+        for files in cut_batches(state.look().new, 2):
             candidates = [landing.fingerprint(file) for file in files]
             intent = Intent(number, tuple(file for file in candidates if file is not None), {})
             if not intents.put(intent):

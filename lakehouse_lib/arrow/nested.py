@@ -21,7 +21,7 @@ def entries(maps: pa.Array) -> pa.Array:
     )
 
 
-def unfolded(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
+def offsets_and_entries(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The offsets of a list column, null where a list is null, and its entries.
 
     Entries under a null list are left out, because they would become entries of the list before it.
@@ -61,11 +61,11 @@ def with_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
             return array
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
     if pa.types.is_map(kind):
-        offsets, pairs = unfolded(entries(array))
+        offsets, pairs = offsets_and_entries(entries(array))
         items = _member(pairs.field(1), kind.item_field, None)
         return pa.MapArray.from_arrays(offsets, with_type(pairs.field(0), kind.key_type), items, type=kind)
     if pa.types.is_list(kind):
-        offsets, members = unfolded(array)
+        offsets, members = offsets_and_entries(array)
         return pa.ListArray.from_arrays(offsets, _member(members, kind.value_field, None), type=kind)
     return array
 

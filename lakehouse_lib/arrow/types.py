@@ -10,16 +10,16 @@ import pyarrow as pa
 VARIANT = pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("metadata", "value")])
 
 
-def rebuilt(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+def change_types(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """The type with ``change`` applied to all nested types and then to itself."""
     types = pa.types
     if types.is_struct(kind):
-        kind = pa.struct([field.with_type(rebuilt(field.type, change)) for field in kind])
+        kind = pa.struct([field.with_type(change_types(field.type, change)) for field in kind])
     elif types.is_map(kind):
-        key, value = (field.with_type(rebuilt(field.type, change)) for field in (kind.key_field, kind.item_field))
+        key, value = (field.with_type(change_types(field.type, change)) for field in (kind.key_field, kind.item_field))
         kind = pa.map_(key, value)
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        value = kind.value_field.with_type(rebuilt(kind.value_type, change))
+        value = kind.value_field.with_type(change_types(kind.value_type, change))
         if types.is_fixed_size_list(kind):
             kind = pa.list_(value, kind.list_size)
         else:
@@ -29,7 +29,9 @@ def rebuilt(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
     """The schema with nullable fields at every depth, except the members of variants."""
-    return pa.schema([field.with_type(rebuilt(field.type, _nullable_within)).with_nullable(True) for field in schema])
+    return pa.schema(
+        [field.with_type(change_types(field.type, _nullable_within)).with_nullable(True) for field in schema]
+    )
 
 
 def _nullable_within(kind: pa.DataType) -> pa.DataType:
@@ -42,7 +44,7 @@ def _nullable_within(kind: pa.DataType) -> pa.DataType:
 
 def without_views(kind: pa.DataType) -> pa.DataType:
     """The type with large strings and binaries instead of views at every depth, because Arrow cannot filter views."""
-    return rebuilt(kind, _without_view)
+    return change_types(kind, _without_view)
 
 
 def _without_view(kind: pa.DataType) -> pa.DataType:

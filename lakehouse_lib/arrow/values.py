@@ -73,7 +73,7 @@ def may_be_true(flags: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray
     return pc.fill_null(flags, _TRUE)
 
 
-def null(kind: pa.DataType) -> pa.Scalar:
+def null_scalar(kind: pa.DataType) -> pa.Scalar:
     """The null of a type."""
     return pa.nulls(1, kind)[0]
 
@@ -110,7 +110,7 @@ def bools(flags: Sequence[bool] | NDArray[np.bool_]) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(flags), [None, _bitmap(flags)])
 
 
-def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column as one array."""
     if not isinstance(column, pa.ChunkedArray):
         return column

@@ -31,7 +31,7 @@ from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.schema import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import in_turn
+from lakehouse_lib.store.concurrent import map_requests_ahead
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,9 @@ def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:
     before: Metadata | None = None
     parts: list[_Part] = []
     checked: set[str] = set()
-    for commit, time in zip(in_turn(store, partial(read_commit, store), commits.versions), commits.times, strict=True):
+    for commit, time in zip(
+        map_requests_ahead(store, partial(read_commit, store), commits.versions), commits.times, strict=True
+    ):
         version = commit.version
         if version == commits.first:
             before = _metadata_before(store, commit)

@@ -57,7 +57,7 @@ def rewrite(arguments: Namespace, operation: TableOperation, predict: Predict, v
         from lakehouse_lib.cli.terminal import Size
 
         rows = []
-        for name, result in tables.good:
+        for name, result in tables.successes:
             metrics = result["metrics"]
             rows.append(
                 (
@@ -85,14 +85,14 @@ def _dry_run(command: str, arguments: Namespace, predict: Predict) -> Report:
         return {"read_version": snapshot.version, "step": None if step is None else step.to_dict()}
 
     tables = on_tables(arguments, look)
-    steps = [result["step"] for _, result in tables.good if result["step"] is not None]
+    steps = [result["step"] for _, result in tables.successes if result["step"] is not None]
 
     def show(terminal: Terminal) -> None:
         if steps:
             show_steps(terminal, steps)
             terminal.line()
             terminal.line("Nothing was changed; --run rewrites the files.")
-        elif tables.good:
+        elif tables.successes:
             terminal.line("No file needs to be rewritten.")
 
     return Report(tables.document(command, dry_run=True), show, tables.errors, has_work=bool(steps))

@@ -129,7 +129,7 @@ class TableResults:
     results: list[TableResult]
 
     @property
-    def good(self) -> list[tuple[str, dict[str, Any]]]:
+    def successes(self) -> list[tuple[str, dict[str, Any]]]:
         """The name and the result of each table without an error."""
         return [(each.table.name, each.result) for each in self.results if each.result is not None]
 
@@ -157,7 +157,7 @@ def on_tables(
         changes: whether the work changes the tables. Tables are then processed one after the other, else eight at once.
         bar: shows the number of processed tables; None: a new bar.
     """
-    from lakehouse_lib.threads import in_order
+    from lakehouse_lib.threads import map_in_threads
 
     tables = tables_of(arguments, registry_of(arguments))
 
@@ -170,7 +170,7 @@ def on_tables(
     results = []
     with progress("tables") if bar is None else nullcontext(bar) as table_bar:
         table_bar.expect(len(tables))
-        for result in in_order(attempt, tables, 0 if changes else _AT_ONCE, ahead=2 * _AT_ONCE):
+        for result in map_in_threads(attempt, tables, 0 if changes else _AT_ONCE, ahead=2 * _AT_ONCE):
             results.append(result)
             table_bar.advance(result.table.name)
     return TableResults(results)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import is_true
-from lakehouse_lib.data_skipping.leaf import Leaf, all_of, among, any_of, compare, leaf_of, like, opposite
+from lakehouse_lib.data_skipping.leaf import Leaf, all_of, among, any_of, compare, leaf_of, like, tested_operator
 from lakehouse_lib.expressions import Predicate, matches
 from lakehouse_lib.expressions.evaluate_arrow import is_renderable
 from lakehouse_lib.expressions.ir import (
@@ -189,7 +189,7 @@ class _Pruning:
             case IsNull():
                 return leaf.has_values if negated else leaf.has_nulls
             case Comparison(right=Literal() as literal):
-                comparison = compare(opposite(inner, negated), literal, leaf, operand.path in no_nan)
+                comparison = compare(tested_operator(inner, negated), literal, leaf, operand.path in no_nan)
                 # NOT (x <=> v) is also true where x is null.
                 return any_of([comparison, leaf.has_nulls]) if negated and inner.operator == "<=>" else comparison
             case In():

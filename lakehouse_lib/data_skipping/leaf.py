@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.sorted_search import count_below
-from lakehouse_lib.arrow.values import bools, int64s, is_true, literal, may_be_true, null
+from lakehouse_lib.arrow.values import bools, int64s, is_true, literal, may_be_true, null_scalar
 from lakehouse_lib.expressions.ir import Comparison, In, Like, Literal
 from lakehouse_lib.expressions.like import split_pattern
 from lakehouse_lib.expressions.render_arrow import array_of
@@ -62,7 +62,7 @@ def _half_a_bit(bounds: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_finite(bounds), widths, 0.0)
 
 
-def opposite(node: Comparison, negated: bool) -> str:
+def tested_operator(node: Comparison, negated: bool) -> str:
     """The operator to test: ``!=`` for a negated comparison, and ``=`` for ``<=>`` with a value."""
     return "!=" if negated else "=" if node.operator == "<=>" else node.operator
 
@@ -112,7 +112,7 @@ def among(node: In, negated: bool, leaf: Leaf) -> pa.Array:
 def _first_not_below(values: pa.Array, bounds: pa.Array) -> pa.Array:
     """For each bound the index of the first of the sorted ``values`` that is >= it; null if all are less."""
     index = count_below(values, bounds)
-    return pc.if_else(bools(index < len(values)), int64s(index), null(pa.int64()))
+    return pc.if_else(bools(index < len(values)), int64s(index), null_scalar(pa.int64()))
 
 
 def like(node: Like, leaf: Leaf) -> pa.Array:

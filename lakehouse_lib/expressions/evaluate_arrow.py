@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import _acero as acero  # ``pyarrow.acero`` imports pandas, which takes a quarter of a second
 
 from lakehouse_lib.arrow.types import nullable
-from lakehouse_lib.arrow.values import bools, flags_of, int64s, whole
+from lakehouse_lib.arrow.values import as_array, bools, flags_of, int64s
 from lakehouse_lib.errors import InvalidPredicateError, SchemaMismatchError
 from lakehouse_lib.expressions.ir import TRUE, Case, Node, Opaque, walk
 from lakehouse_lib.expressions.predicate import Predicate, sql_excerpt
@@ -39,7 +39,7 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch) -> pa.Array:
             hint="Integer arithmetic has 64 bits: move the number to the other side, x > 4 for x + 1 > 5, or cast to "
             "DOUBLE on the Spark engine",
         ) from error
-    return whole(column)
+    return as_array(column)
 
 
 def values_of(

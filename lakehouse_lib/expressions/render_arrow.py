@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import column, null
+from lakehouse_lib.arrow.values import column, null_scalar
 from lakehouse_lib.expressions.ir import (
     And,
     Arithmetic,
@@ -37,7 +37,7 @@ from lakehouse_lib.schema import DataType, PrimitiveType
 _FLOATING = ("float", "double")
 _INTEGRAL = ("byte", "short", "integer", "long")
 _UTC = pa.timestamp("us", tz="UTC")
-_UNKNOWN = null(pa.bool_())
+_UNKNOWN = null_scalar(pa.bool_())
 
 
 class ArrowRendering:
@@ -289,7 +289,7 @@ def _as_decimal(value: Any, data_type: DataType | None) -> Any:
 
 
 def _null_of(data_type: DataType) -> Any:
-    return pc.scalar(null(data_type.to_arrow()))
+    return pc.scalar(null_scalar(data_type.to_arrow()))
 
 
 def _is_floating(data_type: DataType | None) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from lakehouse_lib.errors import DeltaProtocolError
-from lakehouse_lib.features.feature import Feature, never
+from lakehouse_lib.features.feature import Feature, is_never_enabled
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.actions import DomainMetadata, Protocol
 
-FEATURE = Feature("domainMetadata", False, True, True, never, "domains of other engines are kept unchanged")
+FEATURE = Feature("domainMetadata", False, True, True, is_never_enabled, "domains of other engines are kept unchanged")
 
 
 def check_domains(names: Collection[str], protocol: Protocol, *, table: str, version: int) -> None:

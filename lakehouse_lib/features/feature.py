@@ -32,7 +32,7 @@ def no_rules(_configuration: Mapping[str, str], _layout: TableLayout, _table: st
     return ()
 
 
-def never(_configuration: Mapping[str, str], _schema: Schema) -> bool:
+def is_never_enabled(_configuration: Mapping[str, str], _schema: Schema) -> bool:
     """False for every table."""
     return False
 

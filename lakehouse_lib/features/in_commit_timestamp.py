@@ -58,7 +58,7 @@ def has_time(properties: Mapping[str, str], version: int) -> bool:
     return not since.isdecimal() or version >= int(since)
 
 
-def time_in(info: Mapping[str, Any], *, table: str, version: int) -> int:
+def timestamp_of(info: Mapping[str, Any], *, table: str, version: int) -> int:
     """The in-commit timestamp of a commitInfo.
 
     Raises:
@@ -85,7 +85,7 @@ def next_timestamp(now: int, previous: int | None) -> int:
     return now if previous is None else max(now, previous + 1)
 
 
-def since_when(before: Metadata | None, after: Metadata, version: int, moment: int) -> Metadata:
+def with_enablement(before: Metadata | None, after: Metadata, version: int, moment: int) -> Metadata:
     """The metadata of a commit, with the version and time since which in-commit timestamps are enabled.
 
     Args:

@@ -50,7 +50,7 @@ def changed_configuration(
     for key in change:
         _check_name(key, known_only, table)
     for key in values.keys() & PROPERTIES.keys():
-        values[key] = PROPERTIES[key].spell(values[key], table)
+        values[key] = PROPERTIES[key].log_text(values[key], table)
     for key in values:
         if key.startswith(check_constraints.PREFIX):
             name = key.removeprefix(check_constraints.PREFIX)

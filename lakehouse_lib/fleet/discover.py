@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.store import ObjectStore, open_store
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 _LOOKS_AT_ONCE = 8
 
@@ -46,7 +46,9 @@ def _folders(store: ObjectStore, folder: str) -> Iterator[tuple[str, bool]]:
     """The folders in a folder, sorted, and whether each is a table."""
     paths = [f"{folder}/{name}" if folder else name for name in store.folders(folder)]
     threads = _LOOKS_AT_ONCE if store.is_remote else 0
-    yield from zip(paths, in_order(partial(_has_log, store), paths, threads, ahead=2 * _LOOKS_AT_ONCE), strict=True)
+    yield from zip(
+        paths, map_in_threads(partial(_has_log, store), paths, threads, ahead=2 * _LOOKS_AT_ONCE), strict=True
+    )
 
 
 def _has_log(store: ObjectStore, folder: str) -> bool:

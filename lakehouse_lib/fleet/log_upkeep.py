@@ -16,7 +16,7 @@ from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import recorded_files
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 #: The bytes of commits after which a checkpoint is due, even if there are only a few commits.
 LARGE_LOG = 64 * 2**20
@@ -108,7 +108,7 @@ def _removed(snapshot: Snapshot, commits: Sequence[Commit]) -> pa.Table:
             schema=_FILES,
         )
 
-    files = pa.concat_tables([_NO_FILES, *at_once(store, read, commits)])
+    files = pa.concat_tables([_NO_FILES, *map_requests(store, read, commits)])
     if not len(files):
         return files
     live = file_paths.canonical(snapshot.file_columns(["path"])["path"], store)

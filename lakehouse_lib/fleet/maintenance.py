@@ -21,7 +21,7 @@ from lakehouse_lib.fleet.work_order import WorkOrder, orders_of
 from lakehouse_lib.log import clock
 from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 _LOOKS_AT_ONCE = 8
 
@@ -96,7 +96,9 @@ def plan_fleet(
 
     candidates: list[Candidate] = []
     errors: dict[str, DeltaError] = {}
-    for table, steps in zip(tables, in_order(look, tables, _LOOKS_AT_ONCE, ahead=2 * _LOOKS_AT_ONCE), strict=True):
+    for table, steps in zip(
+        tables, map_in_threads(look, tables, _LOOKS_AT_ONCE, ahead=2 * _LOOKS_AT_ONCE), strict=True
+    ):
         if isinstance(steps, DeltaError):
             errors[table.name] = steps
             continue

@@ -59,7 +59,7 @@ def column_bounds(snapshot: Snapshot, columns: Sequence[str], files: pa.Table | 
     if not column_types:
         return {}
     if files is None:
-        bounds = snapshot.ask(lambda state: state.files.bounds(column_types))
+        bounds = snapshot.query(lambda state: state.files.bounds(column_types))
     else:
         bounds = bounds_of(files, column_types)
     return {names[path]: bound for path, bound in bounds.items()}

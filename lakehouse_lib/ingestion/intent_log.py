@@ -28,7 +28,7 @@ from lakehouse_lib.errors import ConcurrentTransactionError, IngestError, Invali
 from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.ingestion.state.folds import Fold, Folds
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 _READERS = 16
 _ENTRY = re.compile(r"^(\d{20})(\.outcome)?\.json$")
@@ -126,7 +126,7 @@ class IntentLog:
             for meta in self.store.list_from(self.folder, f"{after + 1:020d}")
             if (match := _ENTRY.match(meta.path.rpartition("/")[2]))
         ]
-        contents = in_order(self.store.read, [path for path, _ in entries], _READERS)
+        contents = map_in_threads(self.store.read, [path for path, _ in entries], _READERS)
         for (path, match), content in zip(entries, contents, strict=True):
             if match[2]:
                 outcomes[int(match[1])] = Outcome.from_bytes(content, path)

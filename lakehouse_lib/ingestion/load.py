@@ -39,7 +39,7 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.ingestion.append import plan_append, snapshot_if_any
 from lakehouse_lib.ingestion.batches.batch import IN_PROCESS_BYTES, Batch
 from lakehouse_lib.ingestion.batches.files import check_keys, needs_spark, suite_on_arrow
-from lakehouse_lib.ingestion.batches.planning import FileStates, History, cut, without_growing
+from lakehouse_lib.ingestion.batches.planning import FileStates, History, cut_batches, settled_states
 from lakehouse_lib.ingestion.inference.new_columns import with_new_columns
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, SourceFile
@@ -56,7 +56,7 @@ from lakehouse_lib.protocol.table_properties import TRANSACTION_RETENTION
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.rows.enforcement import is_computed
 from lakehouse_lib.store import ObjectStore, open_store
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,13 +94,13 @@ class Load:
         self.files = self.state.look()
 
     @property
-    def past(self) -> History:
+    def history(self) -> History:
         """The batches of the source before this run."""
-        return self.state.past
+        return self.state.history
 
     def nothing_to_do(self) -> LoadResult | None:
         """The result if there is no new file and no unsettled batch; else None."""
-        if self.files.new.num_rows or self.past.unsettled is not None:
+        if self.files.new.num_rows or self.history.unsettled is not None:
             return None
         self.state.fold()
         return self._result(self.files)
@@ -113,9 +113,9 @@ class Load:
         Raises:
             IngestError: no batch is unsettled, or a run has decided to load it.
         """
-        if self.past.unsettled is None:
+        if self.history.unsettled is None:
             raise IngestError(f"source {self.source.name!r} has no unsettled batch", table=self.source.table)
-        number = self.past.unsettled.number
+        number = self.history.unsettled.number
         if self.intents.decide(Outcome(number, given_up="by hand")).given_up is None:
             raise IngestError(
                 f"batch {number} of source {self.source.name!r} cannot be given up: a run has decided to load it, and "
@@ -132,8 +132,8 @@ class Load:
 
         Smaller batches are loaded by this process in less time than a session takes to start.
         """
-        new = cut(self.files.new, self.source.files_per_batch, self.source.bytes_per_batch)
-        past = [] if self.past.unsettled is None else [self.past.unsettled.files]
+        new = cut_batches(self.files.new, self.source.files_per_batch, self.source.bytes_per_batch)
+        past = [] if self.history.unsettled is None else [self.history.unsettled.files]
         batches: Iterator[Sequence[SourceFile | Fingerprint]] = chain(past, new)
         sizes = (sum(file.size for file in files) for files in batches)
         return max(sizes, default=0) > IN_PROCESS_BYTES or self._has_rules_of_spark()
@@ -162,7 +162,7 @@ class Load:
                 table=self.source.table,
                 hint="Load it with a Spark session",
             )
-        self.store.delete_many(self.intents.staged(self.past.settled))
+        self.store.delete_many(self.intents.staged(self.history.settled))
         read_version = _version(snapshot_if_any(self.store))
         entries: list[Mapping[str, Any]] = []
         refused: dict[str, str] = {}
@@ -176,18 +176,18 @@ class Load:
                 entries.append(result.entry)
             return not result.waiting
 
-        if self.past.unsettled is not None:
-            load(self.past.unsettled, redo=True)
+        if self.history.unsettled is not None:
+            load(self.history.unsettled, redo=True)
             self.state.read()
-            self.store.delete_many(self.intents.staged(self.past.settled))  # staged by the killed run
-            self.files = without_growing(self.files, self.state.look())
+            self.store.delete_many(self.intents.staged(self.history.settled))  # staged by the killed run
+            self.files = settled_states(self.files, self.state.look())
         files = self.files
-        number = self.past.next_number
+        number = self.history.next_number
         waiting = list(files.waiting)
         suite = self.source.suite
         if files.new.num_rows and judge is not None and suite and suite_on_arrow(suite, self.source.schema) is None:
             judge.gate(self.source.schema, self.source.suite)  # an invalid suite fails before an intent is put
-        for batch in cut(files.new, self.source.files_per_batch, self.source.bytes_per_batch):
+        for batch in cut_batches(files.new, self.source.files_per_batch, self.source.bytes_per_batch):
             fingerprints = self._fingerprints(batch, refused)
             read = {fingerprint.name for fingerprint in fingerprints} | refused.keys()
             waiting += [file.name for file in batch if file.name not in read]
@@ -220,7 +220,7 @@ class Load:
 
     def _counter(self, on_progress: OnProgress) -> Counter:
         """A counter of the files of all batches, which calls ``on_progress``."""
-        past = [] if self.past.unsettled is None else [file.size for file in self.past.unsettled.files]
+        past = [] if self.history.unsettled is None else [file.size for file in self.history.unsettled.files]
         sizes = [np.array(past, np.int64), numbers_of(self.files.new["size"], np.int64)]
         return Counter("files", on_progress, np.concatenate(sizes))
 
@@ -242,8 +242,8 @@ class Load:
         """Whether only Spark can judge the rows, or write them into the table."""
         plan = plan_append(self.store, self.source.schema, partition_by=self.source.partition_by)
         rules = [(self.source.suite, self.source.schema)]
-        if self.past.unsettled is not None:
-            past = self.past.unsettled.rules
+        if self.history.unsettled is not None:
+            past = self.history.unsettled.rules
             rules.append((past["suite"], Schema.from_json(json.dumps(past["schema"]))))
         return any(needs_spark(suite, schema, plan) for suite, schema in rules)
 
@@ -307,7 +307,7 @@ class Load:
 
         fingerprints = []
         threads = _READERS if self.landing.is_remote else len(os.sched_getaffinity(0))
-        for file, answer in zip(files, in_order(fingerprint, files, threads), strict=True):
+        for file, answer in zip(files, map_in_threads(fingerprint, files, threads), strict=True):
             if isinstance(answer, str):
                 refused[file.name] = answer
             elif answer is not None:

@@ -9,7 +9,7 @@ from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 
 def logged_change_files(store: ObjectStore, before: int | None = None, first: int = 0) -> pa.Table:
@@ -29,4 +29,4 @@ def logged_change_files(store: ObjectStore, before: int | None = None, first: in
             return nothing
 
     due = [commit for commit in list_commits(store, first) if before is None or commit.object.modified < before]
-    return pa.concat_tables([nothing, *at_once(store, changes, due)])
+    return pa.concat_tables([nothing, *map_requests(store, changes, due)])

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import literal, whole
+from lakehouse_lib.arrow.values import as_array, literal
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, ObjectNotFoundError
 from lakehouse_lib.features import domain_metadata, in_commit_timestamp
 from lakehouse_lib.json_text import excerpt, parse_json
@@ -139,7 +139,7 @@ def next_checksum(previous: Checksum, commit: CommitActions, *, newer_than: int)
             and the store agree, and that a commit which adds a live file again also removes it, as all verbs do.
     """
     adds, removes = commit.adds, commit.removes
-    is_replaced = pc.is_in(adds["path"], value_set=whole(removes["path"]))
+    is_replaced = pc.is_in(adds["path"], value_set=as_array(removes["path"]))
     is_newer = pc.greater(adds["modificationTime"], literal(newer_than, pa.int64()))
     is_new = pc.or_(is_replaced, pc.fill_null(is_newer, literal(False, pa.bool_())))
     if not pc.all(is_new, min_count=0).as_py() or adds["size"].null_count or removes["size"].null_count:

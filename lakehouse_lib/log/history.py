@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
-from lakehouse_lib.features.in_commit_timestamp import effective_properties, has_time, time_in
+from lakehouse_lib.features.in_commit_timestamp import effective_properties, has_time, timestamp_of
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.commits.commit_file import read_info
 from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 #: A time is in the future if it is later than this process's clock by more than this. Other clocks may be ahead.
 _CLOCK_SKEW_MS = 60_000
@@ -53,7 +53,7 @@ def history(store: ObjectStore, limit: int | None = None) -> list[dict[str, Any]
         return {**info, "version": commit.version, "timestamp": moment}
 
     newest = list(zip(commits, _rising_times(commits), strict=True))[::-1][:limit]
-    return [answer for answer in at_once(store, entry, newest) if answer is not None]
+    return [answer for answer in map_requests(store, entry, newest) if answer is not None]
 
 
 def commit_times(
@@ -78,7 +78,7 @@ def commit_times(
 
     timed = zip(commits, _rising_times(commits), strict=True)
     commits_in_range = [(commit, modified) for commit, modified in timed if first <= commit.version <= last]
-    times = zip(commits_in_range, at_once(store, time_of, commits_in_range), strict=True)
+    times = zip(commits_in_range, map_requests(store, time_of, commits_in_range), strict=True)
     return {commit.version: time for (commit, _), time in times if time is not None}
 
 
@@ -199,7 +199,7 @@ def _time_of(store: ObjectStore, commits: Sequence[Commit], position: int, prope
 
 
 def _in_commit_time(store: ObjectStore, version: int, info: Mapping[str, Any] | None = None) -> int:
-    return time_in(info or read_info(store, version), table=store.root, version=version)
+    return timestamp_of(info or read_info(store, version), table=store.root, version=version)
 
 
 def _rising_times(commits: Sequence[Commit]) -> list[int]:

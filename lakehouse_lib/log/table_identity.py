@@ -45,7 +45,7 @@ class Landmark:
             VersionNotFoundError: the file was cleaned up after it was listed.
         """
         if not self._is_same_file(current, store) and not self._has_same_content(current, store):
-            raise replaced(store, self.version)
+            raise replaced_error(store, self.version)
 
     def _is_same_file(self, current: ObjectMeta | None, store: ObjectStore) -> bool:
         if self.file is None or current is None:
@@ -84,7 +84,7 @@ class Landmark:
         raise AssertionError("unreachable")
 
 
-def replaced(store: ObjectStore, version: int) -> TableNotFoundError:
+def replaced_error(store: ObjectStore, version: int) -> TableNotFoundError:
     """The error for a table that was replaced after ``version`` was read."""
     return TableNotFoundError(
         f"{file_names.commit(version)} is another commit than before: the location has another table now",

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import flags_of, int64s, literal, numbers_of, whole
+from lakehouse_lib.arrow.values import as_array, flags_of, int64s, literal, numbers_of
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.protocol import file_paths
@@ -31,7 +31,7 @@ def live_records(files: pa.Table) -> pa.Array:
     """
     deleted = pc.struct_field(files["deletionVector"], "cardinality")
     counts = pc.subtract(num_records(files), pc.fill_null(deleted, literal(0, pa.int64())))
-    return whole(counts)
+    return as_array(counts)
 
 
 def has_many_deleted_rows(files: pa.Table) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import int64s, strings, whole
+from lakehouse_lib.arrow.values import as_array, int64s, strings
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.store import ObjectMeta, ObjectStore
@@ -66,7 +66,7 @@ class SymbolicLinks:
         no_paths = strings([])
         if not self.ends:
             return no_paths, no_paths
-        paths = whole(paths)
+        paths = as_array(paths)
         # Resolve the folders and not the files, because a table has few folders.
         folders = pc.replace_substring_regex(paths, "/?[^/]*$", "").dictionary_encode()
         is_linked = pa.array(

@@ -9,13 +9,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import bools, strings, whole
+from lakehouse_lib.arrow.values import as_array, bools, strings
 from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError
 from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 #: Matches a path in another store.
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -47,7 +47,7 @@ def without_vector(files: pa.Table, missing: pa.Table, store: ObjectStore) -> li
         missing: the rows of ``files`` whose data files do not exist.
     """
     marked = files.filter(files["deletionVector"].is_valid())
-    marked = marked.filter(pc.invert(pc.is_in(marked["path"], value_set=whole(missing["path"]))))
+    marked = marked.filter(pc.invert(pc.is_in(marked["path"], value_set=as_array(missing["path"]))))
     if not len(marked):
         return []
     vectors = deletion_vector.paths_of(store, marked["deletionVector"]).to_pylist()
@@ -76,10 +76,10 @@ def _exist(paths: Sequence[str], store: ObjectStore) -> list[bool]:
         except PathOutsideTableError:
             return True
 
-    return at_once(store, look, paths)
+    return map_requests(store, look, paths)
 
 
-def unavailable(files: pa.Table, store: ObjectStore) -> pa.Array:
+def missing_paths(files: pa.Table, store: ObjectStore) -> pa.Array:
     """The log paths of files that do not exist, or whose deletion vector does not exist.
 
     Args:
@@ -90,7 +90,7 @@ def unavailable(files: pa.Table, store: ObjectStore) -> pa.Array:
         # The listing has no files behind a symbolic link or outside the table, so these are checked by requests.
         unlisted = missing_files(files, list_objects(store).objects["path"], store)
     missing = without_object(unlisted, store)
-    return pa.concat_arrays([whole(missing["path"]), strings(without_vector(files, missing, store))])
+    return pa.concat_arrays([as_array(missing["path"]), strings(without_vector(files, missing, store))])
 
 
 def missing_files_error(missing: pa.Array, version: Snapshot, hint: str) -> ObjectNotFoundError:

@@ -25,7 +25,7 @@ from lakehouse_lib.features.file_layout import clustering
 from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.files import total_size
-from lakehouse_lib.operations.missing_files import missing_files_error, unavailable
+from lakehouse_lib.operations.missing_files import missing_files_error, missing_paths
 from lakehouse_lib.operations.results import RestoreResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.upkeep.vacuum import newest
@@ -88,7 +88,7 @@ def restore(
     restored.check_writable()
     _check_row_tracking(latest, restored)
     files = files_to_restore(latest.files, restored.files, store)
-    missing = unavailable(files.added, store)
+    missing = missing_paths(files.added, store)
     if len(missing):
         if not ignore_missing_files and not dry_run:
             raise missing_files_error(missing, restored, _WAY_OUT)

@@ -23,7 +23,7 @@ from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.schema.column_mapping import is_generated
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 _SIDECARS = f"/{file_names.SIDECARS}/"
 #: The columns of checkpoints and sidecars (PROTOCOL.md, section Checkpoint Schema).
@@ -82,7 +82,7 @@ def stored_files(snapshot: Snapshot, listing: Listing) -> StoredFiles:
     is_vector = pc.is_in(objects["path"], value_set=pa.concat_arrays(vectors))
     candidates = objects.filter(pc.and_not(pc.invert(is_certain), is_vector))
     candidates = candidates.filter(pc.greater_equal(candidates["size"], len(_MAGICS[0])))
-    looks = at_once(store, partial(_look, store), candidates["path"].to_pylist())
+    looks = map_requests(store, partial(_look, store), candidates["path"].to_pylist())
     unreadable |= {path: why for path, (_, why) in zip(candidates["path"].to_pylist(), looks, strict=True) if why}
     is_parquet = pa.array([is_parquet for is_parquet, _ in looks], pa.bool_())
 
@@ -213,7 +213,7 @@ def _without_logs(objects: pa.Table, store: ObjectStore) -> pa.Table:
     objects = objects.filter(pc.invert(file_paths.are_absolute(objects["path"], store)))
     in_log = pc.match_substring_regex(objects["path"], rf"(^|/){file_names.LOG}/")
     candidates = objects.filter(in_log)
-    own = pa.array(at_once(store, partial(_is_of_log, store), candidates["path"].to_pylist()), pa.bool_())
+    own = pa.array(map_requests(store, partial(_is_of_log, store), candidates["path"].to_pylist()), pa.bool_())
     return pa.concat_tables([objects.filter(pc.invert(in_log)), candidates.filter(pc.invert(own))])
 
 

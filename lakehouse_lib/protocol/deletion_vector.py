@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from lakehouse_lib.arrow.values import literal, strings, whole
+from lakehouse_lib.arrow.values import as_array, literal, strings
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import DELETION_VECTOR
@@ -151,7 +151,7 @@ def paths_of(store: ObjectStore, vectors: pa.ChunkedArray) -> pa.Array:
     Raises:
         LogCorruptedError: a descriptor is not valid.
     """
-    vectors = whole(vectors.filter(vectors.is_valid()))
+    vectors = as_array(vectors.filter(vectors.is_valid()))
     kind, text = pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv")
     try:
         is_invalid = pc.or_(pc.invert(pc.is_in(kind, value_set=strings(["u", "i", "p"]))), text.is_null())
@@ -177,14 +177,14 @@ def file_of(text: str) -> str:
     return _uuid_path(text)
 
 
-def moved(vectors: pa.ChunkedArray, kind: str, text_of: Callable[[str], str]) -> pa.Array:
+def moved_vectors(vectors: pa.ChunkedArray, kind: str, text_of: Callable[[str], str]) -> pa.Array:
     """A ``deletionVector`` column for files in another folder; inline vectors stay as they are.
 
     Args:
         kind: the new storage type of vectors with the storage type u.
         text_of: returns the new ``pathOrInlineDv`` for the old one; called once for each file of vectors.
     """
-    column = whole(vectors)
+    column = as_array(vectors)
     fields = {field.name: pc.struct_field(column, field.name) for field in DELETION_VECTOR}
     is_file = pc.fill_null(pc.equal(fields["storageType"], literal("u", pa.string())), literal(False, pa.bool_()))
     texts = pc.unique(fields["pathOrInlineDv"].filter(is_file))

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import strings, whole
+from lakehouse_lib.arrow.values import as_array, strings
 from lakehouse_lib.errors import PathOutsideTableError
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.uris import scheme_prefix
@@ -80,7 +80,7 @@ def decode_all(paths: pa.Array, store: ObjectStore, *, version: int | None = Non
                 hint="Files of another folder (a shallow clone, a tampered log) are refused; to read them, name their "
                 "folder in the storage option allowed_roots",
             )
-    return form.whole()
+    return form.as_array()
 
 
 def canonical(paths: pa.Array, store: ObjectStore) -> pa.Array:
@@ -89,7 +89,7 @@ def canonical(paths: pa.Array, store: ObjectStore) -> pa.Array:
     The canonical form is the store path. Paths outside the table are converted, too. ``decode_all`` refuses them,
     because callers read or delete its paths. Paths of other stores are not changed.
     """
-    return _canonical(paths, store).whole()
+    return _canonical(paths, store).as_array()
 
 
 def are_absolute(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> pa.Array:
@@ -101,7 +101,7 @@ def are_absolute(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> pa.Ar
 
 def absolute(paths: pa.Array, store: ObjectStore) -> pa.Array:
     """A column of store paths as absolute paths of the operating system, or as locations if ``root`` is a location."""
-    paths = whole(paths)
+    paths = as_array(paths)
     root, slash = strings([store.root.rstrip("/"), "/"])
     joined = pc.binary_join_element_wise(root, paths, slash)
     is_absolute = are_absolute(paths, store)
@@ -127,7 +127,7 @@ class _Canonical(NamedTuple):
     paths: pa.Array
     refused: pa.Array | None
 
-    def whole(self) -> pa.Array:
+    def as_array(self) -> pa.Array:
         if self.refused is None:
             return self.all_paths
         return pc.replace_with_mask(
@@ -136,7 +136,7 @@ class _Canonical(NamedTuple):
 
 
 def _canonical(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -> _Canonical:
-    all_paths = whole(paths)
+    all_paths = as_array(paths)
     if _are_plain(all_paths):
         return _Canonical(all_paths, all_paths, all_paths, all_paths, None)
     needs_rewrite = pc.match_substring_regex(all_paths, _NOT_PLAIN)

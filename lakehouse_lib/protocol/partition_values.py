@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import literal, null
+from lakehouse_lib.arrow.values import literal, null_scalar
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.store import PathLimits
@@ -103,7 +103,7 @@ def to_typed(strings: pa.Array, data_type: DataType) -> pa.Array:
     # A table has few distinct partition values compared to its files, so each text is parsed once.
     encoded = strings.cast(pa.string()).dictionary_encode()
     spellings = encoded.dictionary
-    spellings = pc.if_else(pc.equal(spellings, literal("", pa.string())), null(pa.string()), spellings)
+    spellings = pc.if_else(pc.equal(spellings, literal("", pa.string())), null_scalar(pa.string()), spellings)
     return _read_all(spellings, kind, target).take(encoded.indices)
 
 
@@ -272,7 +272,7 @@ def _read_float(spellings: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _read_timestamp(spellings: pa.Array, target: pa.DataType) -> pa.Array:
     has_zone = pc.fill_null(pc.match_substring_regex(spellings, _ZONE), literal(False, pa.bool_()))
-    null_text = null(pa.string())
+    null_text = null_scalar(pa.string())
     local = pc.if_else(has_zone, null_text, spellings).cast(pa.timestamp("us"))
     instants = pc.if_else(has_zone, spellings, null_text).cast(pa.timestamp("us", tz="UTC"))
     return pc.coalesce(instants, local.cast(pa.timestamp("us", tz="UTC"))).cast(target)

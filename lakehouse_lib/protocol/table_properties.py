@@ -67,7 +67,7 @@ class TableProperty(Generic[T]):
                 code="DELTA_INVALID_TABLE_PROPERTY",
             ) from error
 
-    def spell(self, text: str, table: str | None = None) -> str:
+    def log_text(self, text: str, table: str | None = None) -> str:
         """The text for the log; raises InvalidArgumentError as ``of`` does."""
         value = self.value(text, table)
         return text if self.spelling is None else self.spelling(value)

@@ -29,7 +29,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.arrow.types import VARIANT, rebuilt
+from lakehouse_lib.arrow.types import VARIANT, change_types
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, PrimitiveType, StructType
 
@@ -108,7 +108,7 @@ def _arrow_field(name: str, arrow: pa.DataType, path: str, *, nullable: bool) ->
 
 def with_large_offsets(arrow: pa.DataType) -> pa.DataType:
     """The type with 64-bit offsets for strings, binaries and lists, at every depth; maps have no 64-bit form."""
-    return rebuilt(arrow, _with_large_offsets)
+    return change_types(arrow, _with_large_offsets)
 
 
 def _with_large_offsets(arrow: pa.DataType) -> pa.DataType:

@@ -33,7 +33,7 @@ def physical_name(field: Field, mode: Mode) -> str:
     return name if isinstance(name, str) else field.name
 
 
-def stored_as(field: Field, name: str) -> Field:
+def with_physical_name(field: Field, name: str) -> Field:
     """The column with ``name`` as its physical name."""
     return Field(field.name, field.type, field.nullable, {**field.metadata, _PHYSICAL_NAME: name})
 

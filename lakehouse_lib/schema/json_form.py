@@ -67,7 +67,7 @@ def _field_to_value(field: Field) -> dict[str, Any]:
 
 def _type_from_value(value: Any, depth: int = 0) -> DataType:
     if isinstance(value, str):
-        return PrimitiveType.as_written(value)
+        return PrimitiveType.of_name(value)
     kind = value.get("type") if isinstance(value, dict) else None
     read = _NESTED.get(kind) if isinstance(kind, str) else None
     if read is None:

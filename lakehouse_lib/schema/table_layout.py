@@ -61,7 +61,7 @@ class TableLayout:
         Raises:
             KeyError: the schema does not have a column.
         """
-        fields = [column_mapping.stored_as(schema.field(name), stored) for name, stored in names.items()]
+        fields = [column_mapping.with_physical_name(schema.field(name), stored) for name, stored in names.items()]
         return cls(Schema(fields), mapping="name")
 
     @cached_property

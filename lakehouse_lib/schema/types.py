@@ -53,7 +53,7 @@ class PrimitiveType(_Exported):
         object.__setattr__(self, "type", _canonical_primitive(type))
 
     @staticmethod
-    def as_written(type: str) -> PrimitiveType:
+    def of_name(type: str) -> PrimitiveType:
         """The type that a log names; an unknown name is accepted."""
         if type == "variant":
             return VariantType()

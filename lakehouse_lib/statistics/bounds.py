@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import literal, null, whole
+from lakehouse_lib.arrow.values import as_array, literal, null_scalar
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics.columns import ColumnPath
 from lakehouse_lib.statistics.json_form import from_text, json_rows, json_type
@@ -131,7 +131,9 @@ def _bounds(parsed: pa.Table, path: ColumnPath, kind: DataType) -> Bounds:
         high = _descend(parsed, "maxValues", path, _json_type(kind))
         if kind.type in ("date", "timestamp", "timestamp_ntz"):
             low, high = from_text(low, kind), from_text(high, kind)
-    return sound(kind, low, high, nulls, whole(parsed.column("numRecords")), whole(parsed.column("tightBounds")))
+    return checked_bounds(
+        kind, low, high, nulls, as_array(parsed.column("numRecords")), as_array(parsed.column("tightBounds"))
+    )
 
 
 def is_bounded(kind: DataType) -> TypeGuard[PrimitiveType]:
@@ -139,7 +141,7 @@ def is_bounded(kind: DataType) -> TypeGuard[PrimitiveType]:
     return isinstance(kind, PrimitiveType) and kind.is_known and kind.type not in _UNBOUNDED
 
 
-def sound(
+def checked_bounds(
     kind: DataType, low: pa.Array | None, high: pa.Array | None, nulls: pa.Array, records: pa.Array, tight: pa.Array
 ) -> Bounds:
     """Bounds from stored statistics: known errors of writers are corrected, and bounds without a meaning are unknown.
@@ -156,7 +158,7 @@ def sound(
     tight = pc.fill_null(tight, literal(True, pa.bool_()))
     at_ends = pc.or_(pc.equal(nulls, literal(0, pa.int64())), pc.equal(nulls, records))
     is_exact = pc.fill_null(at_ends, literal(False, pa.bool_()))
-    nulls = pc.if_else(pc.or_(tight, is_exact), nulls, null(pa.int64()))
+    nulls = pc.if_else(pc.or_(tight, is_exact), nulls, null_scalar(pa.int64()))
     if low is None or high is None or not is_bounded(kind):
         # There are no bounds, for example because the type has no order. Nulls have the column's type, if it is known.
         has_type = not isinstance(kind, PrimitiveType) or kind.is_known
@@ -170,14 +172,14 @@ def sound(
     if decimal is not None and decimal[0] > _DOUBLE_DIGITS:
         low, high = _widen(low, -1), _widen(high, 1)
     is_ordered = pc.fill_null(pc.less_equal(low, high), literal(True, pa.bool_()))
-    missing_bound = null(low.type)
+    missing_bound = null_scalar(low.type)
     return Bounds(
         pc.if_else(is_ordered, low, missing_bound), pc.if_else(is_ordered, high, missing_bound), nulls, records
     )
 
 
 def _descend(parsed: pa.Table, key: str, path: ColumnPath, kind: pa.DataType) -> pa.Array:
-    column = whole(parsed.column(key))
+    column = as_array(parsed.column(key))
     for name in path:
         column = pc.struct_field(column, [column.type.get_field_index(name)])
     return column.cast(kind)
@@ -203,4 +205,4 @@ def _one_unit(scale: int) -> pa.Scalar:
 
 
 def _concat(parts: list[Any], kind: pa.DataType) -> pa.Array:
-    return pa.concat_arrays([whole(part) for part in parts]) if parts else pa.nulls(0, kind)
+    return pa.concat_arrays([as_array(part) for part in parts]) if parts else pa.nulls(0, kind)

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import literal, null
+from lakehouse_lib.arrow.values import literal, null_scalar
 from lakehouse_lib.schema import DataType, PrimitiveType
-from lakehouse_lib.statistics.bounds import Bounds, is_bounded, sound
+from lakehouse_lib.statistics.bounds import Bounds, checked_bounds, is_bounded
 from lakehouse_lib.statistics.columns import ColumnPath
 
 #: From the start of year 1 to the start of year 10000, in seconds since the epoch.
@@ -36,7 +36,7 @@ def struct_bounds(structs: pa.StructArray, columns: Mapping[ColumnPath, DataType
             target = _decimal(kind) or kind.to_arrow()
             low = _leaf(structs, ("minValues", *path), target)
             high = _leaf(structs, ("maxValues", *path), target)
-        bounds[path] = sound(kind, low, high, _leaf(structs, ("nullCount", *path), pa.int64()), records, tight)
+        bounds[path] = checked_bounds(kind, low, high, _leaf(structs, ("nullCount", *path), pa.int64()), records, tight)
     return bounds
 
 
@@ -96,7 +96,7 @@ def _between(values: pa.Array, ticks_a_second: int, *, a_tick: int = 1) -> pa.Ar
     numbers = values.cast(kind)
     least, behind = (literal(seconds * ticks_a_second // a_tick, kind) for seconds in _YEARS)
     is_within = pc.and_(pc.greater_equal(numbers, least), pc.less(numbers, behind))
-    return pc.if_else(is_within, values, null(values.type))
+    return pc.if_else(is_within, values, null_scalar(values.type))
 
 
 def _without_nulls(value: Any) -> Any:

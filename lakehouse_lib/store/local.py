@@ -22,7 +22,7 @@ from lakehouse_lib.store.base import ObjectMeta, PathLimits, SparkAccess
 from lakehouse_lib.store.file_errors import NO_FOLDER, NO_FOLDER_HINT, REFUSAL_HINTS, obstacle_of
 from lakehouse_lib.store.folder_lock import folder_lock
 from lakehouse_lib.store.regular_files import HINT, NotARegularFileError, open_arrow, open_regular, read_regular
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -215,7 +215,7 @@ class LocalStore:
             return
         files = [self._full_path(path) for path in paths if not self._is_allowed(path)]
         folders = {folder for file in files for folder in self._folders_up_to_root(file)}
-        for _ in in_order(self._sync_one, [*files, *folders], _SYNC_THREADS):
+        for _ in map_in_threads(self._sync_one, [*files, *folders], _SYNC_THREADS):
             pass
 
     def read_range(self, path: str, start: int, length: int, tag: str) -> bytes | None:

@@ -72,7 +72,9 @@ class Predecessor:
         has_timestamp = in_commit_timestamp.has_time(
             effective_properties(metadata.configuration, protocol), last.version
         )
-        moment = in_commit_timestamp.time_in(last.info, table=table, version=last.version) if has_timestamp else None
+        moment = (
+            in_commit_timestamp.timestamp_of(last.info, table=table, version=last.version) if has_timestamp else None
+        )
         return Predecessor(last.version, protocol, metadata, moment, highest_id, None, files_with_ids)
 
     def followed_by(self, commit: CommitActions, now: int, store: ObjectStore) -> CommitActions:
@@ -100,7 +102,7 @@ class Predecessor:
             previous = self.metadata
             if previous is not None:
                 previous = replace(previous, configuration=effective_properties(previous.configuration, self.protocol))
-            metadata = in_commit_timestamp.since_when(previous, commit.metadata, commit.version, moment)
+            metadata = in_commit_timestamp.with_enablement(previous, commit.metadata, commit.version, moment)
             commit = replace(commit, metadata=metadata)
         return replace(commit, info={**commit.info, "inCommitTimestamp": moment})
 

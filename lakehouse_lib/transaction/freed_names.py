@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.errors import CommitFailedError, DeltaError, StoreError
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.commits.commit_file import CommitActions
-from lakehouse_lib.log.retention.cleanup import may_free_the_next
+from lakehouse_lib.log.retention.cleanup import may_delete_next_version
 from lakehouse_lib.log.segment import Checkpoint, Commit, sort_listing
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.snapshot import load_snapshot
@@ -42,7 +42,7 @@ def check_name(
         deleted again. Another error: the outcome is unknown. Nothing is raised, because the commit was put and its
         files may be in use.
     """
-    if not may_free_the_next(configuration, log_read_at, clock.now()):
+    if not may_delete_next_version(configuration, log_read_at, clock.now()):
         return None
     try:
         listing = list(store.list_from(file_names.LOG, file_names.first_name(commit.version)))

@@ -98,7 +98,7 @@ def complete_checksum(snapshot: Snapshot) -> None:
     if read_checksum(snapshot.store, snapshot.version) is not None:
         snapshot.compare_checksum()
         return
-    state_checksum = snapshot.ask(checksum_of)
+    state_checksum = snapshot.query(checksum_of)
     if state_checksum is not None:
         checksum = of_commit(state_checksum, read_commit(snapshot.store, snapshot.version).info)
         if checksum is not None:
@@ -132,7 +132,7 @@ def checkpoint_snapshot(snapshot: Snapshot) -> None:
     since = tombstones.checkpoint_cutoff(
         snapshot.configuration, now=clock.now(), committed=snapshot.modified, table=table
     )
-    snapshot.ask(lambda state: write_checkpoint(snapshot.store, snapshot.version, state, tombstones_since=since))
+    snapshot.query(lambda state: write_checkpoint(snapshot.store, snapshot.version, state, tombstones_since=since))
 
 
 @contextlib.contextmanager

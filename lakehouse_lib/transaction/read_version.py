@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse_lib.errors import CommitFailedError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import file_names, latest_version
-from lakehouse_lib.log.retention.cleanup import may_free_the_next
+from lakehouse_lib.log.retention.cleanup import may_delete_next_version
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 
@@ -62,7 +62,7 @@ def may_follow_a_cleanup(snapshot: Snapshot, store: ObjectStore, now: int) -> bo
     Args:
         now: ms since the epoch.
     """
-    if not may_free_the_next(snapshot.configuration, snapshot.timestamp, now):
+    if not may_delete_next_version(snapshot.configuration, snapshot.timestamp, now):
         return False
     newest = latest_version(store)
     return newest is not None and newest > snapshot.version

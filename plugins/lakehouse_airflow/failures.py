@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 
 
 @contextmanager
-def rewritten(change: Callable[[str], str]) -> Iterator[None]:
+def rewrite_messages(change: Callable[[str], str]) -> Iterator[None]:
     """Apply ``change`` to the text of Airflow's exceptions that leave the block."""
     try:
         yield

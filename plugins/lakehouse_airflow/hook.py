@@ -14,7 +14,7 @@ from lakehouse_airflow.connections.aws import aws_options
 from lakehouse_airflow.connections.extra import extra_of
 from lakehouse_airflow.connections.store_options import account_type, store_options
 from lakehouse_airflow.failures import as_task_failure
-from lakehouse_airflow.registry import is_configured, load_registry, registered
+from lakehouse_airflow.registry import is_configured, load_registry, registered_entry
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -207,7 +207,7 @@ class LakehouseHook(BaseHook):
         """
         from lakehouse_lib.fleet.health import score
 
-        delta_table, entry = self.table(table), registered(table)
+        delta_table, entry = self.table(table), registered_entry(table)
         if entry is None:
             metrics = delta_table.health()
         else:

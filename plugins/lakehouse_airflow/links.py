@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.registry import registered
+from lakehouse_airflow.registry import registered_entry
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -38,7 +38,7 @@ def _opened_by(connection: str, path: str) -> str:
     return path if connection == LakehouseHook.default_conn_name else f"{path}?connection={quote(connection, safe='')}"
 
 
-def made_version(table: str, result: Mapping[str, Any]) -> tuple[str, int] | None:
+def result_version(table: str, result: Mapping[str, Any]) -> tuple[str, int] | None:
     """The table, and the version that was committed, else the version that was read; None: the result has neither."""
     version = result.get("version")
     if version is None:
@@ -56,8 +56,8 @@ class TableVersionLink(BaseOperatorLink):
     name = "Table version"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002
-        version = getattr(operator, "made_version", None)
-        if version is None or registered(version[0]) is None:  # only registered tables have pages
+        version = getattr(operator, "result_version", None)
+        if version is None or registered_entry(version[0]) is None:  # only registered tables have pages
             return ""
         base = conf.get("api", "base_url", fallback="") or ""
         connection = getattr(operator, "lakehouse_conn_id", LakehouseHook.default_conn_name)

@@ -32,16 +32,16 @@ _KEPT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Look:
+class ListedVersion:
     """The result of a listing.
 
     Attributes:
-        at: the start of the listing (``time.monotonic``).
+        listed_at: the start of the listing (``time.monotonic``).
         version: the latest version; None: there is no table, or the listing failed.
         error: the error of a failed listing; AirflowFailException if a repetition cannot help (``failures.failure``).
     """
 
-    at: float
+    listed_at: float
     version: int | None
     error: AirflowException | None = None
 
@@ -58,8 +58,8 @@ class TablePoll:
         self._hook: _SharedHook | None = None
         self._store: ObjectStore | None = None
         self._open_until = 0.0
-        self._running: Future[Look] | None = None
-        self._last: Look | None = None
+        self._running: Future[ListedVersion] | None = None
+        self._last: ListedVersion | None = None
         self._version: int | None = None
 
     @classmethod
@@ -71,12 +71,12 @@ class TablePoll:
                 poll = _polls[conn_id, table] = cls(conn_id, table)
             return poll
 
-    async def look(self, not_before: float) -> Look:
+    async def look(self, not_before: float) -> ListedVersion:
         """The result of a listing that began at ``not_before`` or later (``time.monotonic``).
 
         An older listing may lack a version that the caller has seen.
         """
-        while self._last is None or self._last.at < not_before:
+        while self._last is None or self._last.listed_at < not_before:
             if self._running is None or self._running.done():
                 self._running = _pool().submit(self._list)
             # A cancelled caller does not cancel the listing, because other triggers may wait for it.
@@ -92,18 +92,20 @@ class TablePoll:
 
         return await asyncio.shield(asyncio.wrap_future(_pool().submit(in_thread)))
 
-    def _list(self) -> Look:
+    def _list(self) -> ListedVersion:
         from lakehouse_lib.fleet.versions import latest_version
 
         at = time.monotonic()
         try:
             with _as_poll_error():
                 self._version = latest_version(self._open(), self._version)
-            self._last = Look(at, self._version)
+            self._last = ListedVersion(at, self._version)
         except AirflowException as error:
             # A new exception, because ``error`` refers to the frames of its traceback.
             is_permanent = isinstance(error, AirflowFailException)
-            self._last = Look(at, None, (AirflowFailException if is_permanent else AirflowException)(str(error)))
+            self._last = ListedVersion(
+                at, None, (AirflowFailException if is_permanent else AirflowException)(str(error))
+            )
         return self._last
 
     def _open(self) -> ObjectStore:

@@ -62,7 +62,7 @@ def load_registry(path: str | Path | None = None) -> Registry:
     return read_registry(registry_path() if path is None else path, skip_invalid_tables=True)
 
 
-def registered(table: str) -> Table | None:
+def registered_entry(table: str) -> Table | None:
     """The registry's entry of a table; None for a location, for an unknown name, or if no registry is configured.
 
     An unknown name is no error, because it may name a table below a connection's root.

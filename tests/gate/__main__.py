@@ -57,7 +57,7 @@ def main() -> int:
         seed += 1
         print(
             f"{total.suites:>9,} suites {time.monotonic() - begun:6.0f} s  {total.translated:,} rules translated, "
-            f"{total.rest:,} not, {len(total.findings)} findings",
+            f"{total.untranslated:,} not, {len(total.findings)} findings",
             flush=True,
         )
     spark.stop()

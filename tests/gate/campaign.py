@@ -27,13 +27,13 @@ class Tally:
 
     suites: int = 0
     translated: int = 0
-    rest: int = 0
+    untranslated: int = 0
     findings: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
         self.suites += other.suites
         self.translated += other.translated
-        self.rest += other.rest
+        self.untranslated += other.untranslated
         self.findings += other.findings
 
 
@@ -58,7 +58,7 @@ def play(spark: Any, seed: int, suites: int = SUITES) -> Tally:
         translation = pickle.loads(pickle.dumps(translate(rules, schema)))
         translations.append(translation)
         tally.translated += len(translation.row_rules) + len(translation.table_rules)
-        tally.rest += len(translation.rest)
+        tally.untranslated += len(translation.untranslated)
     row_rules: list[RowRule] = [rule for translation in translations for rule in translation.row_rules]
     table_rules: list[TableRule] = [rule for translation in translations for rule in translation.table_rules]
 

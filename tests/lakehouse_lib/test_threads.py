@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from lakehouse_lib.threads import ProcessLock, in_order
+from lakehouse_lib.threads import ProcessLock, map_in_threads
 
 
 def test_results_come_in_the_order_of_the_items_from_all_threads():
@@ -16,14 +16,14 @@ def test_results_come_in_the_order_of_the_items_from_all_threads():
         met.wait(30)  # no thread continues before all have arrived
         return number, threading.get_ident()
 
-    results = list(in_order(work, range(8), 4))
+    results = list(map_in_threads(work, range(8), 4))
     assert [number for number, _ in results] == list(range(8))
     assert len({thread for _, thread in results}) == 4
 
 
 @pytest.mark.parametrize(("items", "threads"), [(range(9), 0), (range(1), 4), (range(0), 4)])
 def test_the_caller_works_itself_where_threads_gain_nothing(items, threads):
-    results = list(in_order(lambda _: threading.get_ident(), items, threads))
+    results = list(map_in_threads(lambda _: threading.get_ident(), items, threads))
     assert results == [threading.get_ident()] * len(items)
 
 
@@ -36,7 +36,7 @@ def test_no_more_items_are_asked_for_than_ahead_of_who_takes_the_results(ahead):
             numbers.append(number)
             yield number
 
-    results = in_order(lambda number: number, items(), 3, ahead=ahead)
+    results = map_in_threads(lambda number: number, items(), 3, ahead=ahead)
     for number in range(20):
         assert next(results) == number
         assert len(numbers) == number + 1 + ahead
@@ -58,7 +58,7 @@ def test_the_first_error_in_the_order_of_the_items_is_raised_and_the_rest_never_
         threading.Event().wait(0.05)
 
     with pytest.raises(ValueError, match="item 0"):
-        list(in_order(work, range(1000), 2))
+        list(map_in_threads(work, range(1000), 2))
     assert len(begun) < 100
 
 
@@ -72,7 +72,7 @@ def test_what_has_not_begun_never_begins_when_results_are_no_longer_taken():
             go_on.wait(0.2)
         return number
 
-    results = in_order(work, range(1000), 2)
+    results = map_in_threads(work, range(1000), 2)
     assert next(results) == 0
     results.close()
     assert len(begun) < 10

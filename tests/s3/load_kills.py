@@ -121,7 +121,7 @@ def test_killed_loads_load_and_reject_each_row_once(
             time.sleep(numbers.uniform(0, 0.8))
             assert loader.poll() is None, loader.stderr.read().decode()
             loader.send_signal(signal.SIGKILL)
-        unsettled = Load(source(folder, kind, options)).past.unsettled
+        unsettled = Load(source(folder, kind, options)).history.unsettled
         print("killed", "between batches" if unsettled is None else f"within batch {unsettled.number}")
     Load(source(folder, kind, options)).run()
     assert Load(source(folder, kind, options)).nothing_to_do() is not None

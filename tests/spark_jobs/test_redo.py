@@ -30,7 +30,7 @@ def test_half_done_batch_is_redone_from_files_that_were_put_back(tmp_path: Path)
     path.unlink()
     path.write_bytes(content)
     os.utime(path, (1_000_000_000, 1_000_000_000))
-    half_done = Load(source).past.unsettled
+    half_done = Load(source).history.unsettled
     assert half_done is not None
     result = Batch(half_done, source, intents).load(redo=True)
     assert result.entry is not None
@@ -58,8 +58,8 @@ def test_a_batch_that_another_run_loads_while_the_past_is_read(tmp_path: Path, m
 
     monkeypatch.setattr(IntentLog, "read", load_in_between)
     load = Load(source)
-    assert load.past.unsettled is None
-    assert load.past.next_number == 1
+    assert load.history.unsettled is None
+    assert load.history.next_number == 1
     assert load.nothing_to_do() is not None
 
 

@@ -96,7 +96,7 @@ def _without_new_files(self: _Update, snapshot: Snapshot, *, marks: bool) -> Row
     plan = _plan(self, snapshot, marks=marks)
     paths = plan.candidates["path"].combine_chunks()
     known_paths = _known_files.setdefault(id(self), (self, paths))[1]
-    return RowChangePlan(plan.whole, plan.candidates.filter(pc.is_in(paths, value_set=known_paths)))
+    return RowChangePlan(plan.whole_files, plan.candidates.filter(pc.is_in(paths, value_set=known_paths)))
 
 
 _plan = _Update.plan

@@ -20,7 +20,7 @@ def run(arguments: Namespace) -> Report:
     def show(terminal: Terminal) -> None:
         from lakehouse_lib.cli.terminal import Size
 
-        for number, (_, fields) in enumerate(tables.good):
+        for number, (_, fields) in enumerate(tables.successes):
             if number:
                 terminal.line()
             terminal.pairs({**fields, "sizeInBytes": Size(fields["sizeInBytes"])})

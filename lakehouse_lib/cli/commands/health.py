@@ -50,12 +50,12 @@ def run(arguments: Namespace) -> Report:
 
     def show(terminal: Terminal) -> None:
         if len(tables.results) == 1:
-            for name, result in tables.good:
+            for name, result in tables.successes:
                 _show_table(terminal, name, result)
         else:
             _show_fleet(terminal, tables)
 
-    has_work = any(result["due"] for _, result in tables.good)
+    has_work = any(result["due"] for _, result in tables.successes)
     return Report(tables.document("health"), show, tables.errors, has_work)
 
 

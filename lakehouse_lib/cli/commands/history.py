@@ -36,7 +36,7 @@ def run(arguments: Namespace) -> Report:
     def show(terminal: Terminal) -> None:
         from lakehouse_lib.cli.terminal import time_text
 
-        for name, result in tables.good:
+        for name, result in tables.successes:
             if len(tables.results) > 1:
                 terminal.line(name)
             rows = [

@@ -110,15 +110,17 @@ def _run(arguments: Namespace, load: Load) -> Report:
 
 
 def _dry_run(arguments: Namespace, load: Load) -> Report:
-    from lakehouse_lib.ingestion.batches.planning import cut
+    from lakehouse_lib.ingestion.batches.planning import cut_batches
 
-    source, files, unsettled = load.source, load.files, load.past.unsettled
-    sizes = [file.size for batch in cut(files.new, source.files_per_batch, source.bytes_per_batch) for file in batch]
+    source, files, unsettled = load.source, load.files, load.history.unsettled
+    sizes = [
+        file.size for batch in cut_batches(files.new, source.files_per_batch, source.bytes_per_batch) for file in batch
+    ]
     names = files.new["name"].to_pylist()
     values = {
         "files_to_load": names,
         "bytes": sum(sizes),
-        "batches": sum(1 for _ in cut(files.new, source.files_per_batch, source.bytes_per_batch)),
+        "batches": sum(1 for _ in cut_batches(files.new, source.files_per_batch, source.bytes_per_batch)),
         "unfinished_batch": None if unsettled is None else unsettled.number,
         "files_waiting": list(files.waiting),
         "files_refused": dict(files.refused),

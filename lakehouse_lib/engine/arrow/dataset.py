@@ -23,7 +23,7 @@ from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, St
 from lakehouse_lib.schema.type_widening import has_changes
 from lakehouse_lib.schema.usable import check_readable, has_variant
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 #: 1901-01-01 in days since 1970. From this day on, the calendars and time zones of all Spark versions agree.
 _FIRST_CERTAIN_DAY = -25_202
@@ -176,7 +176,7 @@ def _file_by_old_calendar(snapshot: Snapshot, files: pa.Table) -> str | None:
             )
 
     paths = files["path"].to_pylist()
-    old_calendar_flags = in_order(differs, paths, _FOOTERS_AT_ONCE)
+    old_calendar_flags = map_in_threads(differs, paths, _FOOTERS_AT_ONCE)
     return next((path for path, is_old in zip(paths, old_calendar_flags, strict=True) if is_old), None)
 
 

@@ -26,7 +26,7 @@ from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.expressions.evaluate_arrow import check_renderable
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 T = TypeVar("T")
 G = TypeVar("G")
@@ -136,21 +136,23 @@ class ArrowEngine:
         scan = Scan.of(snapshot, columns, predicate, row_ids=row_ids)
         loads = scan.loads(snapshot.prune(predicate))
         # The rows keep the order of the files. At most ``parallelism`` row groups are decoded ahead, to bound memory.
-        batches = in_order(lambda load: load().to_batches(_BATCH_ROWS), loads, self.parallelism, ahead=self.parallelism)
+        batches = map_in_threads(
+            lambda load: load().to_batches(_BATCH_ROWS), loads, self.parallelism, ahead=self.parallelism
+        )
         return pa.RecordBatchReader.from_batches(scan.result_schema, chain.from_iterable(batches))
 
 
 def _results(function: Callable[[T], R], items: Sequence[T], threads: int, on_task: OnTask | None) -> Iterator[R]:
     """The results of a function in threads, in the order of the items; ``on_task`` gets the index of each item."""
     if on_task is None:
-        return in_order(function, items, threads)
+        return map_in_threads(function, items, threads)
 
     def observed(place: int) -> R:
         result = function(items[place])
         on_task(place)
         return result
 
-    return in_order(observed, range(len(items)), threads)
+    return map_in_threads(observed, range(len(items)), threads)
 
 
 @dataclass(frozen=True)

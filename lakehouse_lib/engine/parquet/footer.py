@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from lakehouse_lib import statistics
 from lakehouse_lib.arrow.legacy_calendar import HybridCalendar
-from lakehouse_lib.arrow.types import rebuilt
+from lakehouse_lib.arrow.types import change_types
 from lakehouse_lib.errors import DataFileMissingError, ObjectNotFoundError, StoreError
 from lakehouse_lib.schema import PrimitiveType, TableLayout
 from lakehouse_lib.statistics import StatisticsColumns
@@ -90,7 +90,7 @@ def _in_utc(kind: pa.DataType, physical: Iterator[str]) -> pa.DataType:
         is_int96 = not part.num_fields and next(physical, "") == "INT96"
         return pa.timestamp(part.unit, "UTC") if is_int96 and pa.types.is_timestamp(part) else part
 
-    return rebuilt(kind, change)
+    return change_types(kind, change)
 
 
 def missing_file(path: str, *, table: str, version: int | None = None) -> DataFileMissingError:

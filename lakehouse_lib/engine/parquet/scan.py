@@ -14,7 +14,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.schema import Schema, TableLayout, type_widening, usable
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 #: Columns after the requested ones: the row id, and the version that added the row or changed it last (row commit
 #: version). The names are delta-spark's.
@@ -94,7 +94,7 @@ class Scan:
                 return file, self.reader.candidates(file, self.predicate)
 
         ahead = _REMOTE_FILES_AHEAD if self.reader.store.is_remote else 0
-        for index, (file, groups) in enumerate(in_order(opened, range(len(paths)), ahead, ahead=ahead)):
+        for index, (file, groups) in enumerate(map_in_threads(opened, range(len(paths)), ahead, ahead=ahead)):
             values = {name: column[index] for name, column in constants.items()}
             for group in groups:
                 yield partial(self._load, file, group, values)

@@ -21,7 +21,9 @@ _MOST_BRANCHES = 16
 _MOST_LEVELS = 3
 
 
-def ask(tree: Any, condition: Callable[[Any], Node], question: Callable[[Any], Node | None]) -> Node | None:
+def condition_on_branches(
+    tree: Any, condition: Callable[[Any], Node], question: Callable[[Any], Node | None]
+) -> Node | None:
     """The condition ``question`` on the value of a CASE, as a disjunction over the branches of ``tree``.
 
     None: the tree has too many branches or levels, or a branch's value has no node.

@@ -33,7 +33,7 @@ from lakehouse_lib.expressions.ir import (
     is_null,
     true_unless_null,
 )
-from lakehouse_lib.expressions.parsing.preimage import below, is_widening
+from lakehouse_lib.expressions.parsing.preimage import is_widening, preimage_of
 from lakehouse_lib.schema import DataType, PrimitiveType
 
 INTEGRAL_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
@@ -63,7 +63,7 @@ def compare(operator: str, left: Node, right: Node) -> Node:
     if isinstance(right, Literal):
         if isinstance(left, Literal):
             return _fold(operator, left, right)
-        return below(_with_literal(operator, *_unwidened(left, right)))
+        return preimage_of(_with_literal(operator, *_unwidened(left, right)))
     if left.type is not None and right.type is not None and family(left.type) != family(right.type):
         raise InvalidPredicateError(
             f"{describe(left)} is compared with {describe(right)}; expected values of comparable types",
@@ -94,7 +94,7 @@ def among(operand: Node, literals: Iterable[Literal]) -> Node:
         if fitted is not None:
             values[fitted] = None
     if values:
-        return below(In(operand, tuple(values), has_null))
+        return preimage_of(In(operand, tuple(values), has_null))
     return UNKNOWN if has_null else false_unless_null(operand)
 
 

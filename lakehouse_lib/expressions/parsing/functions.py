@@ -100,14 +100,14 @@ def _substring(tree: Any, read: Read) -> Node | None:
     operand = read(tree.this)
     left = isinstance(tree, exp.Left)
     length = tree.expression if left else tree.args.get("length")
-    start = 1 if left else whole(read(tree.args["start"]))
-    length = whole(read(length)) if length is not None else None
+    start = 1 if left else small_integer(read(tree.args["start"]))
+    length = small_integer(read(length)) if length is not None else None
     if not _is_text(operand) or start is None or length is None or start < 1 or length < 0:
         return None
     return Function("substring", (operand, Literal(start, _INTEGER), Literal(length, _INTEGER)), _STRING)
 
 
-def whole(node: Node) -> int | None:
+def small_integer(node: Node) -> int | None:
     """The value of a literal that is a small whole number, or None."""
     value = node.value if isinstance(node, Literal) else None
     if isinstance(value, Decimal) and value == value.to_integral_value() and abs(value) < 1 << 30:
@@ -149,7 +149,7 @@ def _add_days(tree: Any, read: Read) -> Node | None:
 def _whole_product(tree: Any, read: Read) -> int | None:
     """The product of whole numbers, because sqlglot turns ``date_sub(d, n)`` into ``date_add(d, n * -1)``."""
     if not isinstance(tree, exp.Mul):
-        return whole(read(tree))
+        return small_integer(read(tree))
     left, right = _whole_product(tree.this, read), _whole_product(tree.expression, read)
     return None if left is None or right is None else left * right
 

@@ -18,7 +18,7 @@ _NUMBERS = frozenset(["byte", "short", "integer", "long", "float", "double"])
 _MOST_VALUES = 100
 
 
-def below(node: Node) -> Node:
+def preimage_of(node: Node) -> Node:
     """The same condition on the operand of a cast or function; ``node`` itself if it cannot be rewritten."""
     match node:
         case Comparison(operator=operator, left=Cast() | Function() as outer, right=Literal() as literal):

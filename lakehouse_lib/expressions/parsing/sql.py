@@ -28,10 +28,10 @@ from lakehouse_lib.expressions.like import match
 from lakehouse_lib.expressions.parsing import functions
 from lakehouse_lib.expressions.parsing.arithmetic import calculate, shift
 from lakehouse_lib.expressions.parsing.assignment import assigned
-from lakehouse_lib.expressions.parsing.branches import CHOICES, ask, branches_of
+from lakehouse_lib.expressions.parsing.branches import CHOICES, branches_of, condition_on_branches
 from lakehouse_lib.expressions.parsing.casts import cast, number
 from lakehouse_lib.expressions.parsing.comparison import among, compare, describe
-from lakehouse_lib.expressions.parsing.names.column_references import column_of, opaque, parts_of
+from lakehouse_lib.expressions.parsing.names.column_references import column_of, parts_of, spark_expression
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition, parse_name
 from lakehouse_lib.expressions.parsing.names.type_names import type_of
 from lakehouse_lib.schema import DataType, PrimitiveType, Schema
@@ -138,7 +138,7 @@ def _condition(tree: Any, schema: Schema) -> Node:
     choice = tree.unnest()
     if isinstance(choice, CHOICES):
         read = partial(_condition, schema=schema)
-        answer = ask(choice, read, read)
+        answer = condition_on_branches(choice, read, read)
         if answer is not None:
             return answer
     node = _node(tree, schema)
@@ -155,7 +155,7 @@ def _node(tree: Any, schema: Schema) -> Node:
         node = reader(tree, schema)
         if node is not None:
             return node
-    return opaque(tree, schema)
+    return spark_expression(tree, schema)
 
 
 def _plain(tree: Any, *keys: str) -> bool:
@@ -301,7 +301,7 @@ def _arithmetic(tree: Any, schema: Schema) -> Node | None:
     if isinstance(tree.expression, exp.Interval):
         return _shifted(tree, schema)
     left, right = _node(tree.this, schema), _node(tree.expression, schema)
-    days = functions.whole(right)
+    days = functions.small_integer(right)
     if isinstance(tree, exp.Add | exp.Sub) and days is not None and left.type == _DATE:
         return shift(left, -days if isinstance(tree, exp.Sub) else days, "DAY")
     return calculate(_ARITHMETIC[type(tree)], left, right)
@@ -337,7 +337,9 @@ def _ask(tree: Any, schema: Schema, question: Callable[[Node], Node | None]) -> 
     """The condition ``question`` on the value of ``tree``; for a CASE or similar, on the value of each branch."""
     choice = tree.unnest()
     if isinstance(choice, CHOICES):
-        answer = ask(choice, partial(_condition, schema=schema), lambda value: _ask(value, schema, question))
+        answer = condition_on_branches(
+            choice, partial(_condition, schema=schema), lambda value: _ask(value, schema, question)
+        )
         if answer is not None:
             return answer
     return question(_node(tree, schema))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakehouse_lib.features.feature import Feature, always, never
+from lakehouse_lib.features.feature import Feature, always, is_never_enabled
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_PROTECTION
 
@@ -16,7 +16,7 @@ FEATURE = Feature(
     False,
     True,
     True,
-    never,
+    is_never_enabled,
     f"a log cleanup deletes the versions before {CHECKPOINT_PROTECTION.key} together or not at all",
     "proposal",
     used=always,

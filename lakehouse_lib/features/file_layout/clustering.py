@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import bools
 from lakehouse_lib.errors import DeltaProtocolError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.features import column_mapping
-from lakehouse_lib.features.feature import Feature, never
+from lakehouse_lib.features.feature import Feature, is_never_enabled
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import NUM_INDEXED_COLUMNS, STATS_COLUMNS
@@ -29,7 +29,7 @@ FEATURE = Feature(
     False,
     True,
     True,
-    never,
+    is_never_enabled,
     "z_order clusters by the clustering columns; it does not rewrite files that another engine has clustered",
     requires=("domainMetadata",),
 )

@@ -10,7 +10,7 @@ from lakehouse_lib.fleet.health.metrics import Health, health
 from lakehouse_lib.fleet.health.record import HealthRecord
 from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.snapshot import load_snapshot
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,9 @@ def record_health(tables: Iterable[MaintainedTable], record: HealthRecord) -> No
             logger.warning("the health of %s cannot be computed: %s", table.name, error)
             return None
 
-    looks = [each for each in in_order(look, tables, _LOOKS_AT_ONCE, ahead=2 * _LOOKS_AT_ONCE) if each is not None]
+    looks = [
+        each for each in map_in_threads(look, tables, _LOOKS_AT_ONCE, ahead=2 * _LOOKS_AT_ONCE) if each is not None
+    ]
     try:
         if looks:
             record.append(looks)

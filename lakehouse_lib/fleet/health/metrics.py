@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import numbers_of, whole
+from lakehouse_lib.arrow.values import as_array, numbers_of
 from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.health.runs import unmerged_runs
@@ -252,7 +252,7 @@ def _records(snapshot: Snapshot, bounds: Mapping[str, Bounds]) -> pa.Array:
     if bounds:
         return next(iter(bounds.values())).num_records
     only_records = WrittenStatistics(StructType(()), StructType(()))
-    return whole(snapshot.statistics(only_records, ())[0]["numRecords"])
+    return as_array(snapshot.statistics(only_records, ())[0]["numRecords"])
 
 
 def _property(item: TableProperty[int], snapshot: Snapshot) -> int:

@@ -13,7 +13,7 @@ from lakehouse_lib.log.commits.commit_file import read_info
 from lakehouse_lib.log.segment import Commit
 from lakehouse_lib.protocol.actions import parse_line
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 #: The days before now whose commits are counted.
 DAYS = 7
@@ -73,7 +73,9 @@ def writes_of(store: ObjectStore, commits: Sequence[Commit], now: int) -> Writes
     recent = [commit for commit in commits if now - DAYS * _DAY < commit.modified <= now]
     dates = Counter(datetime.fromtimestamp(commit.modified / 1000, UTC).date().isoformat() for commit in recent)
     infos = [
-        info for info in at_once(store, lambda commit: _info(store, commit), recent[-MOST_COMMITS:]) if info is not None
+        info
+        for info in map_requests(store, lambda commit: _info(store, commit), recent[-MOST_COMMITS:])
+        if info is not None
     ]
     origins = Counter(map(_origin, infos))
     return Writes(

@@ -144,7 +144,7 @@ def check_keys(suite: Any, schema: Schema, plan: PlannedWrite) -> None:
     if translation is None or not translation.key_rules or not needs_spark(suite, schema, plan):
         return
     rule = translation.key_rules[0].rule
-    reasons = ", ".join(f"{untranslated.rule.id} ({untranslated.reason})" for untranslated in translation.rest)
+    reasons = ", ".join(f"{rule.rule.id} ({rule.reason})" for rule in translation.untranslated)
     raise UnsupportedFeatureError(
         f"the rule {rule.id} compares with the table, and only Spark can judge or write the rows"
         f"{f': {reasons}' if reasons else ''}; expected rules, columns and a table that Arrow can judge and write",

@@ -194,7 +194,7 @@ def _by_name(settled: pa.Table, value: str, mask: Any) -> dict[str, Any]:
     return dict(zip(rows["name"].to_pylist(), rows[value].to_pylist(), strict=True))
 
 
-def without_growing(first: FileStates, second: FileStates) -> FileStates:
+def settled_states(first: FileStates, second: FileStates) -> FileStates:
     """The states of the files in the second of two listings; growing files are among the waiting files.
 
     A new file is growing if it is not new in the first listing, or has another size there.
@@ -205,7 +205,9 @@ def without_growing(first: FileStates, second: FileStates) -> FileStates:
     return replace(second, new=second.new.filter(is_settled), waiting=(*second.waiting, *growing))
 
 
-def cut(files: pa.Table, files_per_batch: int, bytes_per_batch: int | None = None) -> Iterator[list[SourceFile]]:
+def cut_batches(
+    files: pa.Table, files_per_batch: int, bytes_per_batch: int | None = None
+) -> Iterator[list[SourceFile]]:
     """Cut files into batches, in the order of the files.
 
     Args:
@@ -224,7 +226,7 @@ def cut(files: pa.Table, files_per_batch: int, bytes_per_batch: int | None = Non
         start = stop
 
 
-def union(parts: list[FileStates]) -> FileStates:
+def unite_states(parts: list[FileStates]) -> FileStates:
     """The states of the files of all parts of a listing."""
     return FileStates(
         pa.concat_tables([NO_FILES, *(part.new for part in parts)]),

@@ -21,7 +21,7 @@ from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit
 from lakehouse_lib.log.history import commit_times
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 #: The field of a batch's commitInfo with the number of rejected rows for each rule that rows have broken.
 RULES_BROKEN = "rulesBroken"
@@ -195,7 +195,7 @@ def _commits(store: ObjectStore, has_batches: Callable[[str], bool], most: int) 
     """
     listed = list_commits(store)[: -_MOST_COMMITS - 1 : -1]
     by_number: dict[int, list[tuple[Commit, CommitActions]]] = {}
-    for commit, actions in zip(listed, in_order(_reader(store), listed, _READERS, ahead=_READERS), strict=True):
+    for commit, actions in zip(listed, map_in_threads(_reader(store), listed, _READERS, ahead=_READERS), strict=True):
         for transaction in () if actions is None else actions.transactions:
             if has_batches(transaction.app_id) and actions is not None:
                 by_number.setdefault(transaction.version, []).append((commit, actions))

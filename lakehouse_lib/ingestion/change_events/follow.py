@@ -22,7 +22,7 @@ from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.actions import Transaction
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import in_turn
+from lakehouse_lib.store.concurrent import map_requests_ahead
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 #: The limit of bytes of data files for a commit, because events and the rows with their keys are in memory.
@@ -120,7 +120,7 @@ def new_events(end: Snapshot, applied: int | None) -> Iterator[NewEvents]:
     commits = commit_range(end.store, applied + 1, end.version, None, None)
     pending: list[pa.Table] = []
     last = None
-    for commit in in_turn(end.store, partial(read_commit, end.store), commits.versions):
+    for commit in map_requests_ahead(end.store, partial(read_commit, end.store), commits.versions):
         added = commit.adds
         files = as_files(added.filter(pc.fill_null(added["dataChange"], True)))
         if pending and _bytes([*pending, files]) > _BATCH_BYTES:

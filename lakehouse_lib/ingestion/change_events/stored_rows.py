@@ -13,7 +13,7 @@ from lakehouse_lib.expressions import Predicate, conjoin, from_filters
 from lakehouse_lib.operations.dml.key_pruning import files_with_keys
 from lakehouse_lib.operations.dml.merge import key_filters
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 
 def rows_with_keys(snapshot: Snapshot, keys: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -30,7 +30,7 @@ def rows_with_keys(snapshot: Snapshot, keys: pa.Table, columns: Sequence[str]) -
     files = files_with_keys(snapshot.prune(predicate), snapshot.layout, pairs, distinct)
     threads = len(os.sched_getaffinity(0))
     parts = []
-    for rows in in_order(lambda load: load(), scan.loads(files), threads, ahead=threads):
+    for rows in map_in_threads(lambda load: load(), scan.loads(files), threads, ahead=threads):
         places = positions(rows, distinct, keys.column_names)
         if (places >= 0).any():
             parts.append(rows.filter(pa.array(places >= 0)))

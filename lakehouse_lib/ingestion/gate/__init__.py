@@ -4,16 +4,16 @@ from lakehouse_lib.ingestion.gate.judgement import Judgement, RuleCounts, broken
 from lakehouse_lib.ingestion.gate.key_rule import KeyRule
 from lakehouse_lib.ingestion.gate.row_rule import RowRule
 from lakehouse_lib.ingestion.gate.table_rule import TableRule
-from lakehouse_lib.ingestion.gate.translation import RestRule, Translation, translate
+from lakehouse_lib.ingestion.gate.translation import Translation, UntranslatedRule, translate
 
 __all__ = [
     "Judgement",
     "KeyRule",
-    "RestRule",
     "RowRule",
     "RuleCounts",
     "TableRule",
     "Translation",
+    "UntranslatedRule",
     "broken_rules",
     "judge",
     "translate",

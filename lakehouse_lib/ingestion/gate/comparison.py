@@ -1,8 +1,8 @@
 """Comparisons of a column with literals, as conditions with the semantics of Spark in ANSI mode.
 
 Spark casts both sides to a common type. If that type is double, an integer or decimal column may lose digits. Here, no
-value of the column is cast: integers, decimals, dates and times are whole numbers, and ``cut`` finds the whole numbers
-whose casts are less than the literal, equal to it, and greater.
+value of the column is cast: integers, decimals, dates and times are whole numbers, and ``split_at_literal`` finds the
+whole numbers whose casts are less than the literal, equal to it, and greater.
 
 Literals are int, Decimal (both exact), float (a double), str, bool, date and datetime.
 """
@@ -48,9 +48,9 @@ def compare(column: Column, operator: str, value: Any) -> Condition:
 def between(column: Column, low: Any, high: Any, *, strict_low: bool = False, strict_high: bool = False) -> Condition:
     """Whether a column is between two literals of one kind; None: no limit at this end."""
     kind = column.kind
-    if is_whole(kind):
-        first = None if low is None else cut(low, kind)[1 if strict_low else 0]
-        last = None if high is None else cut(high, kind)[0 if strict_high else 1] - 1
+    if is_whole_number(kind):
+        first = None if low is None else split_at_literal(low, kind)[1 if strict_low else 0]
+        last = None if high is None else split_at_literal(high, kind)[0 if strict_high else 1] - 1
         return _whole_range(column, first, last)
     if pa.types.is_boolean(kind) and (low is None or low is not high):
         raise NotTranslatedError("booleans have no order")
@@ -65,7 +65,7 @@ def among(column: Column, values: Sequence[Any]) -> Condition:
     if any(isinstance(value, float) for value in values):
         values = [_double(value) for value in values]
     kind = column.kind
-    if is_whole(kind):
+    if is_whole_number(kind):
         least, most = _limits(kind)
         numbers = {number for value in values for number in _equals(value, kind) if least <= number <= most}
         return OneOf(column.name, whole_numbers(sorted(numbers), kind))
@@ -83,7 +83,7 @@ def among(column: Column, values: Sequence[Any]) -> Condition:
     return OneOf(column.name, array_of(list(dict.fromkeys(values)), kind))
 
 
-def cut(value: Any, kind: pa.DataType) -> tuple[int, int]:
+def split_at_literal(value: Any, kind: pa.DataType) -> tuple[int, int]:
     """Split the whole numbers of a type at a literal.
 
     Returns:
@@ -100,7 +100,7 @@ def cut(value: Any, kind: pa.DataType) -> tuple[int, int]:
     return math.ceil(exact), math.floor(exact) + 1
 
 
-def is_whole(kind: pa.DataType) -> bool:
+def is_whole_number(kind: pa.DataType) -> bool:
     """Whether the values of a type are whole numbers in its buffer."""
     return bool(
         pa.types.is_signed_integer(kind)
@@ -111,7 +111,7 @@ def is_whole(kind: pa.DataType) -> bool:
 
 
 def whole_numbers(numbers: Sequence[int], kind: pa.DataType) -> pa.Array:
-    """An array of whole numbers, in a type of ``is_whole``."""
+    """An array of whole numbers, in a type of ``is_whole_number``."""
     width = kind.bit_width // 8
     content = b"".join(number.to_bytes(width, "little", signed=True) for number in numbers)
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(content)])
@@ -154,7 +154,7 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 
 def _equals(value: Any, kind: pa.DataType) -> range:
-    first, after = cut(value, kind)
+    first, after = split_at_literal(value, kind)
     if after - first > 1:
         raise NotTranslatedError(f"several values of the column are {value} as a double")
     return range(first, after)

@@ -16,7 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import bools, whole
+from lakehouse_lib.arrow.values import as_array, bools
 from lakehouse_lib.expressions import Predicate, matches
 
 #: The line terminators that Java's ``$`` ignores at the end of a text.
@@ -250,7 +250,7 @@ def conjunction(operands: list[Condition]) -> Condition | None:
 
 
 def _null_where_null(mask: pa.Array, values: pa.Array) -> pa.Array:
-    return pc.if_else(values.is_valid(), mask, pa.nulls(1, pa.bool_())[0]) if values.null_count else whole(mask)
+    return pc.if_else(values.is_valid(), mask, pa.nulls(1, pa.bool_())[0]) if values.null_count else as_array(mask)
 
 
 def _zero(kind: pa.DataType) -> pa.Scalar:

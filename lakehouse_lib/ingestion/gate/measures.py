@@ -241,7 +241,7 @@ class DistinctCount:
     limits: Limits
 
     @property
-    def most(self) -> int:
+    def max_count(self) -> int:
         """The largest number of distinct values to count; more do not change the verdict."""
         return int(max(limit for limit in (self.limits.low, self.limits.high) if limit is not None)) + 1
 
@@ -249,16 +249,16 @@ class DistinctCount:
         return pa.nulls(0, self.kind)
 
     def measure(self, batch: pa.RecordBatch) -> pa.Array:
-        return pc.unique(batch.column(self.column).drop_null())[: self.most]
+        return pc.unique(batch.column(self.column).drop_null())[: self.max_count]
 
     def merge(self, left: pa.Array, right: pa.Array) -> pa.Array:
-        if len(left) >= self.most:
+        if len(left) >= self.max_count:
             return left
-        return pc.unique(pa.concat_arrays([left, right]))[: self.most]
+        return pc.unique(pa.concat_arrays([left, right]))[: self.max_count]
 
     def verdict(self, state: pa.Array) -> str | None:
         observed = self.limits.verdict(len(state))
-        return f"at least {observed}" if observed is not None and len(state) >= self.most else observed
+        return f"at least {observed}" if observed is not None and len(state) >= self.max_count else observed
 
 
 _HALF, _LOW = (literal(number, pa.int64()) for number in (32, 2**32 - 1))

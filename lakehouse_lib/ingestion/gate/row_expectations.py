@@ -17,7 +17,15 @@ import pyarrow as pa
 from lakehouse_lib.arrow.values import column as array_of
 from lakehouse_lib.ingestion.gate import condition as conditions
 from lakehouse_lib.ingestion.gate.arguments import Arguments, Column, NotTranslatedError, is_number
-from lakehouse_lib.ingestion.gate.comparison import DIGITS, among, between, compare, cut, is_whole, whole_numbers
+from lakehouse_lib.ingestion.gate.comparison import (
+    DIGITS,
+    among,
+    between,
+    compare,
+    is_whole_number,
+    split_at_literal,
+    whole_numbers,
+)
 from lakehouse_lib.ingestion.gate.condition import Condition, HasValue, Matches, Not, Pair, Range
 from lakehouse_lib.ingestion.gate.regex import to_re2
 
@@ -275,7 +283,7 @@ def _sum(arguments: Arguments, columns: list[Column]) -> Condition:
         raise NotTranslatedError("the sum may have more than 38 digits")
     widest = pa.decimal128(_MOST_DIGITS, scale)
     most = 10**_MOST_DIGITS - 1
-    first, after = cut(float(total), widest)
+    first, after = split_at_literal(float(total), widest)
     if first > most or after - 1 < -most or first == after:
         return conditions.Constant(False)
     low, high = (whole_numbers([number], widest) for number in (max(first, -most), min(after - 1, most)))
@@ -285,7 +293,9 @@ def _sum(arguments: Arguments, columns: list[Column]) -> Condition:
 def common_kind(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     """The type in which Spark compares two columns, if Arrow compares them alike."""
     for kind in (left, right):
-        if not (is_whole(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind)):
+        if not (
+            is_whole_number(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind)
+        ):
             raise NotTranslatedError(f"columns of the type {kind} are not compared")
     if left == right:
         return left

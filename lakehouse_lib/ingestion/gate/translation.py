@@ -26,7 +26,7 @@ _REASONS = {
 
 
 @dataclass(frozen=True)
-class RestRule:
+class UntranslatedRule:
     """A rule that Great Expectations judges on Spark.
 
     Attributes:
@@ -44,13 +44,13 @@ class Translation:
     Attributes:
         row_rules: judged by ``judge``, in the order of their columns in the schema; rules about no column are first.
         table_rules: measured by record batch.
-        rest: judged by Great Expectations.
+        untranslated: judged by Great Expectations.
         key_rules: judged by the keys of the batch and of the table.
     """
 
     row_rules: tuple[RowRule, ...]
     table_rules: tuple[TableRule, ...]
-    rest: tuple[RestRule, ...]
+    untranslated: tuple[UntranslatedRule, ...]
     key_rules: tuple[KeyRule, ...] = ()
 
 
@@ -58,7 +58,7 @@ def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
     """Translate rules for record batches of a schema, in the types of ``schema.to_arrow()``.
 
     A rule is translated only if it always has the same verdict as in Great Expectations on Spark, in a session in UTC.
-    A rule that is not valid is in ``rest``, without an error, and Great Expectations refuses it.
+    A rule that is not valid is in ``untranslated``, without an error, and Great Expectations refuses it.
 
     Raises:
         QualityError: a rule that compares with the table is not valid; Great Expectations does not know such rules.
@@ -66,7 +66,7 @@ def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
     arrow = schema.to_arrow()
     row_rules: list[RowRule] = []
     table_rules: list[TableRule] = []
-    rest: list[RestRule] = []
+    untranslated: list[UntranslatedRule] = []
     for rule in rules:
         if rule.is_against_table:
             continue
@@ -78,12 +78,12 @@ def translate(rules: Sequence[Rule], schema: Schema) -> Translation:
                 measure = table_expectations.EXPECTATIONS[rule.type](arguments)
                 table_rules.append(TableRule(rule, row_condition(arguments, schema), measure))
             else:
-                rest.append(RestRule(rule, _REASONS.get(rule.type, f"{rule.type} is not translated")))
+                untranslated.append(UntranslatedRule(rule, _REASONS.get(rule.type, f"{rule.type} is not translated")))
         except NotTranslatedError as refusal:
-            rest.append(RestRule(rule, str(refusal)))
+            untranslated.append(UntranslatedRule(rule, str(refusal)))
     row_rules.sort(key=lambda row_rule: arrow.get_field_index(row_rule.rule.column or ""))
     key_rules = tuple(key_rule(rule, arrow) for rule in rules if rule.is_against_table)
-    return Translation(tuple(row_rules), tuple(table_rules), tuple(rest), key_rules)
+    return Translation(tuple(row_rules), tuple(table_rules), tuple(untranslated), key_rules)
 
 
 def _row_rule(arguments: Arguments, read: row_expectations.Reader, schema: Schema) -> RowRule:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import flags_of
-from lakehouse_lib.ingestion.sources.cells import pointed_texts, typed_cells
+from lakehouse_lib.ingestion.sources.cells import decimal_point_texts, typed_cells
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.sources.time_format import TimeFormat
 
@@ -104,7 +104,7 @@ class InferredColumn:
 
     def _pointed(self, texts: Any) -> Any:
         """The texts with a point instead of the decimal comma. A text with a point becomes ``-``, not a number."""
-        return pc.fill_null(pointed_texts(texts)[0], "-") if self._format.decimal == "," else texts
+        return pc.fill_null(decimal_point_texts(texts)[0], "-") if self._format.decimal == "," else texts
 
     def _measure(self, texts: Any) -> None:
         texts = self._pointed(texts)

@@ -7,7 +7,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakehouse_lib.arrow.types import VARIANT, rebuilt
+from lakehouse_lib.arrow.types import VARIANT, change_types
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.inference import additions
 from lakehouse_lib.ingestion.inference.additions import count_fields, new_column, new_member
@@ -92,7 +92,7 @@ def _with_texts(wide: Iterable[pa.Field], own: Iterable[pa.Field]) -> list[pa.Fi
 
 def _with_text(wide: pa.DataType, own: pa.DataType | None) -> pa.DataType:
     if own is None:
-        return rebuilt(wide, lambda part: pa.string() if pa.types.is_null(part) else part)
+        return change_types(wide, lambda part: pa.string() if pa.types.is_null(part) else part)
     if pa.types.is_struct(wide):
         return pa.struct(_with_texts(wide, own))
     if pa.types.is_map(wide):

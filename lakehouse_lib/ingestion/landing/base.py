@@ -68,7 +68,7 @@ class Fingerprint:
         """The ETag of an object; "" for a file of a local folder."""
         return self.digest.removeprefix(ETAG) if self.digest.startswith(ETAG) else ""
 
-    def same_stat(self, file: SourceFile) -> bool:
+    def is_unchanged(self, file: SourceFile) -> bool:
         """Whether the listing shows no change: the same ETag, or without ETags the same size and modification time."""
         if file.tag and self.tag:
             return self.tag == file.tag
@@ -150,4 +150,4 @@ class LandedFile:
 def is_changed(landing: Landing, file: Fingerprint) -> bool:
     """Whether a file differs from its fingerprint, or does not exist any more."""
     now = landing.find(file.name)
-    return now is None or not file.same_stat(now)
+    return now is None or not file.is_unchanged(now)

@@ -81,7 +81,7 @@ class LandingFolder:
         except OSError as error:
             raise self._unreadable(file.name, error) from error
         fingerprint = Fingerprint(file.name, file.size, file.modified, digest.hexdigest())
-        return fingerprint if fingerprint.same_stat(_source_file(file.name, status)) else None
+        return fingerprint if fingerprint.is_unchanged(_source_file(file.name, status)) else None
 
     def open(self, file: Fingerprint) -> pa.NativeFile:
         return arrow_file(self._open(file.name))

@@ -105,7 +105,7 @@ class RawBlock(Generic[Parsed]):
         return self.data.count(b"\n") + (bool(self.data) and not self.data.endswith(b"\n"))
 
 
-def joined(blocks: Sequence[RawBlock[Parsed]]) -> Callable[[], Parsed] | None:
+def joined_parser(blocks: Sequence[RawBlock[Parsed]]) -> Callable[[], Parsed] | None:
     """A function that parses the records of several files as one block; None: the files have several layouts.
 
     A block with a carriage return that is not part of a line break is not joined, because it may end a line.

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import bools, flags_of, literal, null, strings
+from lakehouse_lib.arrow.values import bools, flags_of, literal, null_scalar, strings
 
 _INTEGER = r"^-?[0-9]+$"
 _ZONED = r"[0-9]{2}:[0-9]{2}.*(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
@@ -56,7 +56,7 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
         return column.cast(data_type), np.zeros(len(column), bool)
     shortest, longest, lowest, highest = _extent(column)
     if not shortest:
-        column = pc.if_else(pc.equal(pc.binary_length(column), 0), null(pa.string()), column)
+        column = pc.if_else(pc.equal(pc.binary_length(column), 0), null_scalar(pa.string()), column)
     if pa.types.is_integer(data_type):
         if lowest <= ord("+") <= highest:  # Arrow's cast accepts no plus sign
             column = pc.replace_substring_regex(column, r"^\+([0-9])", r"\1")
@@ -64,21 +64,23 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
         if lowest >= ord("+") and highest <= ord("9"):
             return cast_or_find(column, data_type)
         fits = pc.match_substring_regex(column, _INTEGER)
-        typed, bad = cast_or_find(pc.if_else(fits, column, null(column.type)), data_type)
+        typed, bad = cast_or_find(pc.if_else(fits, column, null_scalar(column.type)), data_type)
         return typed, bad | mask(pc.invert(fits))
     if pa.types.is_timestamp(data_type) and data_type.tz:
         zoned = pc.match_substring_regex(column, _ZONED)
-        with_zone, bad_zoned = cast_or_find(pc.if_else(zoned, column, null(column.type)), data_type)
-        plain, bad_plain = cast_or_find(pc.if_else(zoned, null(column.type), column), pa.timestamp(data_type.unit))
+        with_zone, bad_zoned = cast_or_find(pc.if_else(zoned, column, null_scalar(column.type)), data_type)
+        plain, bad_plain = cast_or_find(
+            pc.if_else(zoned, null_scalar(column.type), column), pa.timestamp(data_type.unit)
+        )
         return pc.coalesce(with_zone, plain.cast(data_type)), bad_zoned | bad_plain
     typed, bad = cast_or_find(column, data_type)
     # A decimal with ``scale`` digits after the point may have more than the 38 digits that 128 bits hold.
     if pa.types.is_decimal(data_type) and (longest + data_type.scale > 38 or highest >= ord("E")):
         other = _is_another_number(column, typed)
-        return pc.if_else(bools(other), null(data_type), typed), bad | other
+        return pc.if_else(bools(other), null_scalar(data_type), typed), bad | other
     if pa.types.is_floating(data_type):
         beyond = _is_beyond_floats(column, typed)
-        return pc.if_else(bools(beyond), null(data_type), typed), bad | beyond
+        return pc.if_else(bools(beyond), null_scalar(data_type), typed), bad | beyond
     return typed, bad
 
 
@@ -102,7 +104,7 @@ def cast_or_find(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[A
         return column.cast(data_type), bad
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         _find(column, data_type, 0, bad)
-        return pc.if_else(bools(bad), null(column.type), column).cast(data_type), bad
+        return pc.if_else(bools(bad), null_scalar(column.type), column).cast(data_type), bad
 
 
 def decode_texts(column: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
@@ -137,7 +139,7 @@ def _is_another_number(texts: Any, decimals: Any) -> np.ndarray[Any, np.dtype[np
     number in the text by at least three times the wrapped number. A comparison as doubles shows such a difference.
     """
     cast_numbers = decimals.cast(pa.float64())
-    text_numbers = pc.if_else(cast_numbers.is_valid(), pc.ascii_ltrim(texts, "+"), null(pa.string())).cast(
+    text_numbers = pc.if_else(cast_numbers.is_valid(), pc.ascii_ltrim(texts, "+"), null_scalar(pa.string())).cast(
         pa.float64()
     )  # the cast to a double takes no +
     return mask(pc.greater(pc.abs(pc.subtract(text_numbers, cast_numbers)), pc.abs(cast_numbers)))

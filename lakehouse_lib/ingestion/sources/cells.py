@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import null
+from lakehouse_lib.arrow.values import null_scalar
 from lakehouse_lib.ingestion.sources.casts import from_text, mask
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.sources.time_format import TimeFormat
@@ -26,21 +26,23 @@ def typed_cells(
     if pattern is not None:
         return _typed(*iso_texts(texts, TimeFormat(pattern)), field.type)
     if source_format.decimal == "," and (pa.types.is_decimal(field.type) or pa.types.is_floating(field.type)):
-        return _typed(*pointed_texts(texts), field.type)
+        return _typed(*decimal_point_texts(texts), field.type)
     return from_text(texts, field.type)
 
 
-def pointed_texts(texts: Any) -> tuple[Any, Any]:
+def decimal_point_texts(texts: Any) -> tuple[Any, Any]:
     """Numbers with a point instead of the decimal comma, NULL for texts with a point, and a mask of these texts."""
     has_point = pc.match_substring(texts, ".")
-    plain = pc.if_else(has_point, null(texts.type), texts)
+    plain = pc.if_else(has_point, null_scalar(texts.type), texts)
     return pc.replace_substring(plain, ",", "."), has_point
 
 
 def iso_texts(texts: Any, time_format: TimeFormat) -> tuple[Any, Any]:
     """Texts of a format as ISO 8601, NULL for texts that do not have the format, and a mask of these texts."""
     fits = pc.match_substring_regex(texts, time_format.regex)
-    padded = pc.replace_substring_regex(pc.if_else(fits, texts, null(texts.type)), time_format.regex, time_format.iso)
+    padded = pc.replace_substring_regex(
+        pc.if_else(fits, texts, null_scalar(texts.type)), time_format.regex, time_format.iso
+    )
     time, groups = (_TIME, r"T\4:\5:\6\7") if time_format.has_time else ("", "")
     return pc.replace_substring_regex(padded, f"{_DATE}{time}$", rf"\1-\2-\3{groups}"), pc.invert(fits)
 

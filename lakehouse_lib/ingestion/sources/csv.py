@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from lakehouse_lib.arrow.values import int64s, literal, numbers_of, whole
+from lakehouse_lib.arrow.values import as_array, int64s, literal, numbers_of
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.file_part import FilePart
 from lakehouse_lib.ingestion.landing import LandedFile
@@ -239,7 +239,7 @@ def _text_block(
     schema: pa.Schema,
 ) -> TextBlock:
     rows = table.num_rows
-    columns = [whole(table.column(name)) for name in schema.names]
+    columns = [as_array(table.column(name)) for name in schema.names]
     texts, not_text = zip(*(_decoded(column) for column in columns), strict=True)
     encoding = codecs.lookup(source_format.encoding).name
     checks = [

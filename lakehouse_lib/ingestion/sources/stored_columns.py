@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.nested import with_type
-from lakehouse_lib.arrow.types import nullable, rebuilt
-from lakehouse_lib.arrow.values import bools, int64s, null, strings
+from lakehouse_lib.arrow.types import change_types, nullable
+from lakehouse_lib.arrow.values import bools, int64s, null_scalar, strings
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.limits import nested_faults
@@ -43,7 +43,7 @@ def typed_block(columns: Mapping[str, Any], stored: pa.Schema, schema: pa.Schema
         if pa.types.is_timestamp(decoded_type) or pa.types.is_nested(decoded_type):
             values = values.cast(decoded_type)
         values, garbled = _readable(values)
-        readable = pc.if_else(bools(garbled), null(values.type), values) if garbled.any() else values
+        readable = pc.if_else(bools(garbled), null_scalar(values.type), values) if garbled.any() else values
         texts.append(_Texts(values))
         is_text = pa.types.is_string(field.type) and garbled.any()
         reason = "not valid utf-8 text" if is_text else f"not a valid {type_name(field.type)}"
@@ -100,7 +100,7 @@ class _Texts:
         try:
             return values.cast(pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            values = values.cast(rebuilt(values.type, _without_times))  # Python has no years beyond 9999
+            values = values.cast(change_types(values.type, _without_times))  # Python has no years beyond 9999
             return strings([None if value is None else str(value) for value in values.to_pylist()])
 
 
@@ -128,7 +128,9 @@ def _readable(values: Any) -> tuple[Any, np.ndarray[Any, np.dtype[np.bool_]]]:
             garbled[rows] = True
         else:
             pending += np.array_split(rows, 2)
-    return pc.if_else(bools(garbled), null(values.type), values) if pa.types.is_nested(values.type) else values, garbled
+    return pc.if_else(bools(garbled), null_scalar(values.type), values) if pa.types.is_nested(
+        values.type
+    ) else values, garbled
 
 
 def _is_valid(values: Any) -> bool:
@@ -141,7 +143,7 @@ def _is_valid(values: Any) -> bool:
 
 def _decoded(kind: pa.DataType) -> pa.DataType:
     """The type without dictionaries at any depth; else one invalid value in a dictionary would reject all rows."""
-    return rebuilt(kind, lambda part: part.value_type if pa.types.is_dictionary(part) else part)
+    return change_types(kind, lambda part: part.value_type if pa.types.is_dictionary(part) else part)
 
 
 def _misfits(path: str, actual: pa.DataType, expected: pa.DataType) -> list[str]:

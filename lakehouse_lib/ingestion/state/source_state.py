@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import strings
 from lakehouse_lib.ingestion.append import last_batch, snapshot_if_any
-from lakehouse_lib.ingestion.batches.planning import FileStates, History, history, sort_files, union
+from lakehouse_lib.ingestion.batches.planning import FileStates, History, history, sort_files, unite_states
 from lakehouse_lib.ingestion.intent_log import IntentLog
 from lakehouse_lib.ingestion.landing import Landing
 from lakehouse_lib.ingestion.source import BY_NAME, Source
@@ -51,9 +51,9 @@ class SourceState:
             if newest is None or newest <= fold.through or newest in intents or (fold, intents) == before:
                 break
             before = (fold, intents)
-        self.past = history(fold, intents, outcomes, newest, table=self._source.table, source=self._source.name)
+        self.history = history(fold, intents, outcomes, newest, table=self._source.table, source=self._source.name)
         self._settled_since = (0, 0)
-        return self.past
+        return self.history
 
     def look(self) -> FileStates:
         """List the files of the landing folder by state. Only files that are not settled need memory.
@@ -77,7 +77,7 @@ class SourceState:
                     digest=self._landing.fingerprint,
                 )
             )
-        files = union(parts)
+        files = unite_states(parts)
         self._listed = pa.concat_arrays([files.new["name"].combine_chunks(), strings(files.waiting)])
         return files
 
@@ -95,7 +95,7 @@ class SourceState:
 
     def fold(self) -> None:
         """Fold the settled batches if there are many. Another run may do it at the same time."""
-        past = self.past
+        past = self.history
         through = past.settled.stop - 1
         if not self._is_long() or through <= past.fold.through:
             return
@@ -107,15 +107,15 @@ class SourceState:
 
     def _is_long(self) -> bool:
         batches, files = self._settled_since
-        batches += self.past.settled.stop - 1 - self.past.fold.through
-        return batches >= _MOST_BATCHES or files + self.past.recent.num_rows >= _MOST_FILES
+        batches += self.history.settled.stop - 1 - self.history.fold.through
+        return batches >= _MOST_BATCHES or files + self.history.recent.num_rows >= _MOST_FILES
 
     def _settled_files(self) -> SettledFiles:
-        return SettledFiles(self._intents.store, self.past.fold.segments, self.past.recent)
+        return SettledFiles(self._intents.store, self.history.fold.segments, self.history.recent)
 
     def _after(self) -> str:
         """The name after which a listing begins; "" for the first name."""
-        watermark = self.past.fold.watermark
+        watermark = self.history.fold.watermark
         here = (self._source.landing, self._source.pattern)
         if self._source.order != BY_NAME or watermark is None or (watermark.landing, watermark.pattern) != here:
             return ""

@@ -25,7 +25,7 @@ from lakehouse_lib.ingestion.tasks.rejected_rows import RejectedRows
 from lakehouse_lib.ingestion.tasks.staged_file import StagedFile
 from lakehouse_lib.ingestion.tasks.suite_findings import Findings, sum_of
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 #: A file of at most ``_SMALL_FILE`` bytes is parsed to its end before its rows are written, unless the rows take more
 #: than ``_WHOLE_BYTES`` of memory.
@@ -205,7 +205,7 @@ class _Run:
         large = [file for file in files if file.size > _SMALL_FILE or task.part is not None]
         small = [file for file in files if file.size <= _SMALL_FILE and task.part is None]
         groups = _groups(small)
-        for wholes in in_order(lambda group: _together(task, group), groups, task.threads, ahead=task.threads):
+        for wholes in map_in_threads(lambda group: _together(task, group), groups, task.threads, ahead=task.threads):
             for file, blocks in wholes:
                 if isinstance(blocks, SourceRefusedError):
                     self._refused[file.name] = blocks.description

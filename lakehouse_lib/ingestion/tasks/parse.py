@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import bools, int64s, null, numbers_of
+from lakehouse_lib.arrow.values import bools, int64s, null_scalar, numbers_of
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.expressions import PredicateRule
 from lakehouse_lib.ingestion.gate import Translation, violations
@@ -32,7 +32,14 @@ from lakehouse_lib.ingestion.quarantine import (
     faulty_records,
     quarantine_schema,
 )
-from lakehouse_lib.ingestion.sources.blocks import RawBlock, TextBlock, TypedBlock, column_mismatches, joined, refusal
+from lakehouse_lib.ingestion.sources.blocks import (
+    RawBlock,
+    TextBlock,
+    TypedBlock,
+    column_mismatches,
+    joined_parser,
+    refusal,
+)
 from lakehouse_lib.ingestion.sources.casts import mask, type_name
 from lakehouse_lib.ingestion.sources.cells import typed_cells
 from lakehouse_lib.ingestion.sources.csv import header_names, read_csv
@@ -46,7 +53,7 @@ from lakehouse_lib.ingestion.tasks.path_columns import PathColumns, file_schema
 from lakehouse_lib.ingestion.tasks.rescued import json_objects, members, with_columns_of
 from lakehouse_lib.ingestion.tasks.suite_findings import Findings, is_strict, judge_rows
 from lakehouse_lib.store import PathLimits
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,9 @@ class Parser:
             SourceRefusedError: the file does not fit the schema, or cannot be read to its end.
         """
         line = 1 if source_file.part is None else source_file.part.first_line
-        blocks = in_order(lambda parse: self._parsed(parse, origin), self._blocks(source_file), threads, ahead=threads)
+        blocks = map_in_threads(
+            lambda parse: self._parsed(parse, origin), self._blocks(source_file), threads, ahead=threads
+        )
         for block in blocks:
             yield block.placed(LineOrigins((origin.file,), (0,), (line,)))
             line += block.line_count
@@ -98,7 +107,7 @@ class Parser:
             if len(of_file) != 1:
                 return None
             blocks += of_file
-        parse = joined(blocks)
+        parse = joined_parser(blocks)
         if parse is None:
             return None
         starts = np.cumsum([0, *(block.line_count for block in blocks)])[:-1]
@@ -182,7 +191,7 @@ class Parser:
             far = beyond_years(column)
             if far.any():
                 checks.append((field.name, BEYOND_YEARS, far))
-                column = pc.if_else(bools(far), null(column.type), column)
+                column = pc.if_else(bools(far), null_scalar(column.type), column)
                 wrong = wrong | far
             if not field.nullable and column.null_count:
                 checks.append((field.name, MUST_NOT_BE_NULL, mask(pc.is_null(column)) & ~wrong))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import bools, literal, null
+from lakehouse_lib.arrow.values import bools, literal, null_scalar
 from lakehouse_lib.ingestion.sources.blocks import TextBlock
 
 #: The characters that JSON forbids in a string, and their escapes. Backslashes come first: other escapes contain them.
@@ -29,7 +29,7 @@ def members(name: str, texts: pa.Array, chosen: np.ndarray[Any, np.dtype[np.bool
         chosen: a mask of the rows that have a member; None: all rows whose text is not NULL.
     """
     if chosen is not None:
-        texts = pc.if_else(bools(chosen), texts, null(pa.string()))
+        texts = pc.if_else(bools(chosen), texts, null_scalar(pa.string()))
     for character, escape in _ESCAPES:
         texts = pc.replace_substring(texts, character, escape)
     if pc.any(pc.match_substring_regex(texts, _CONTROL)).as_py():
@@ -48,7 +48,7 @@ def json_objects(parts: Sequence[pa.Array], rows: int) -> pa.Array:
     after_comma = [pc.fill_null(pc.binary_join_element_wise(comma, part, empty), empty) for part in parts]
     joined = pc.ascii_ltrim(pc.binary_join_element_wise(*after_comma, empty), ",")
     objects = pc.binary_join_element_wise(literal("{", pa.string()), joined, literal("}", pa.string()), empty)
-    return pc.if_else(pc.equal(joined, empty), null(pa.string()), objects)
+    return pc.if_else(pc.equal(joined, empty), null_scalar(pa.string()), objects)
 
 
 def with_columns_of(schema: pa.Schema, own: Sequence[str], parse: Callable[[], TextBlock]) -> TextBlock:

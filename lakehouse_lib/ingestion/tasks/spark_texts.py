@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.nested import entries, unfolded
-from lakehouse_lib.arrow.values import null, strings
+from lakehouse_lib.arrow.nested import entries, offsets_and_entries
+from lakehouse_lib.arrow.values import null_scalar, strings
 from lakehouse_lib.ingestion.sources.casts import decode_texts
 
 #: Doubles in this range have no exponent in Java.
@@ -50,14 +50,14 @@ def _json_texts(column: pa.Array) -> pa.Array:
             for member, values in zip(kind, column.flatten(), strict=True)
         ]
         inner = pc.utf8_slice_codeunits(_joined_texts(*members), 1)  # without the first comma
-        return pc.if_else(column.is_valid(), _joined_texts("{", inner, "}"), null(pa.string()))
+        return pc.if_else(column.is_valid(), _joined_texts("{", inner, "}"), null_scalar(pa.string()))
     if pa.types.is_map(kind):
-        offsets, pairs = unfolded(entries(column))
+        offsets, pairs = offsets_and_entries(entries(column))
         keys, values = pairs.flatten()
         items = _joined_texts(_quoted(spark_texts(keys)), ":", _or_null(values))
         return _joined_texts("{", pc.binary_join(pa.ListArray.from_arrays(offsets, items), ","), "}")
     if pa.types.is_nested(kind):
-        offsets, items = unfolded(column)
+        offsets, items = offsets_and_entries(column)
         return _joined_texts("[", pc.binary_join(pa.ListArray.from_arrays(offsets, _or_null(items)), ","), "]")
     texts = spark_texts(column)
     if pa.types.is_floating(kind):

@@ -52,7 +52,7 @@ class JudgedRows:
 
 def is_complete(suite: Translation, schema: pa.Schema) -> bool:
     """Whether Arrow can judge all rules, and show rows that break them. It has no text for variants."""
-    return not suite.rest and not any(field.type == VARIANT for field in schema)
+    return not suite.untranslated and not any(field.type == VARIANT for field in schema)
 
 
 def is_strict(suite: Translation) -> bool:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakehouse_lib.arrow.values import column
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.checkpoint.parallel import ahead
+from lakehouse_lib.log.checkpoint.parallel import read_ahead
 from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.log.replay.transaction_retention import unexpired_transactions
 
@@ -35,14 +35,14 @@ def non_file_actions(state: TableState, schema: pa.Schema) -> Iterator[tuple[str
             yield name, column(actions, schema.field(name).type)
 
 
-def cut(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+def tables_of_rows(pieces: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
     """The rows of ``pieces`` in tables of ``rows`` rows. The next pieces are read ahead.
 
     The last table may have fewer rows; no table is empty.
     """
     waiting: list[pa.Table] = []
     count = 0
-    for piece in ahead(pieces, _PIECES_AHEAD):
+    for piece in read_ahead(pieces, _PIECES_AHEAD):
         while len(piece):
             waiting.append(piece[: rows - count])
             piece = piece[rows - count :]

@@ -20,7 +20,7 @@ _MOST_THREADS = 8
 _INLINE = 3
 
 
-def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
+def map_in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """The results of ``work`` on each item, in the order of the items, computed in threads.
 
     The number of results that wait for the caller is at most the number of threads, and an item is taken only when a
@@ -28,10 +28,10 @@ def in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterat
     """
     count = min(os.cpu_count() or 1, _MOST_THREADS, len(items) if isinstance(items, Sized) else _MOST_THREADS)
     # For one item no thread is started: starting it takes longer than reading the checkpoint of a small table.
-    return threads.in_order(work, items, count if count > 1 else 0, ahead=count)
+    return threads.map_in_threads(work, items, count if count > 1 else 0, ahead=count)
 
 
-def ahead(items: Iterator[_Item], count: int) -> Iterator[_Item]:
+def read_ahead(items: Iterator[_Item], count: int) -> Iterator[_Item]:
     """The items, while a thread computes the next ``count`` of them."""
     first = list(islice(items, _INLINE))
     yield from first

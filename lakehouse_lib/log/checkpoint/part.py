@@ -81,7 +81,7 @@ def open_part(store: ObjectStore, meta: ObjectMeta, version: int) -> ParquetPart
     Raises:
         UnreadableCheckpointError: the object is missing or cannot be read.
     """
-    with reading(store, meta.path, version), store.open_input(meta.path) as source:
+    with unreadable_as_error(store, meta.path, version), store.open_input(meta.path) as source:
         return ParquetPart(store, meta, version, pq.ParquetFile(source))
 
 
@@ -261,14 +261,14 @@ class ParquetPart:
             yield pq.ParquetFile(source, metadata=self._footer)
 
     def _reading(self) -> AbstractContextManager[None]:
-        return reading(self._store, self.path, self._version)
+        return unreadable_as_error(self._store, self.path, self._version)
 
     def _broken(self, why: str) -> UnreadableCheckpointError:
         return unreadable(self._store, self.path, self._version, why)
 
 
 @contextmanager
-def reading(store: ObjectStore, path: str, version: int) -> Iterator[None]:
+def unreadable_as_error(store: ObjectStore, path: str, version: int) -> Iterator[None]:
     """Turn errors of the object or the store into ``UnreadableCheckpointError`` with the object's path."""
     try:
         yield

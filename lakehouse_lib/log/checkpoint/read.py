@@ -20,7 +20,7 @@ from lakehouse_lib.protocol.actions import (
     Transaction,
 )
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ def forget_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> None:
 
 
 def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
-    tops = at_once(store, lambda meta: open_top(store, meta, checkpoint.version), checkpoint.parts)
+    tops = map_requests(store, lambda meta: open_top(store, meta, checkpoint.version), checkpoint.parts)
     references = [(top.part.path, body.get("path")) for top in tops for body in top.sidecars]
-    sidecars = at_once(store, lambda reference: open_sidecar(store, *reference, checkpoint.version), references)
+    sidecars = map_requests(store, lambda reference: open_sidecar(store, *reference, checkpoint.version), references)
     parts: list[Part] = [*(top.part for top in tops), *sidecars]
     return CheckpointState(
         CheckpointRows(store, checkpoint.version, parts, "add", FILE_SCHEMA),

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import bools, flags_of, int64s, whole
+from lakehouse_lib.arrow.values import as_array, bools, flags_of, int64s
 from lakehouse_lib.data_skipping.file_pruning import FileValues, Needs
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log.checkpoint.block import STATS_STRUCT, Block, bounds_of_block, statistics_of_block
 from lakehouse_lib.log.checkpoint.columns import cast_stored
 from lakehouse_lib.log.checkpoint.footer.bloom_filter import hashes_of
-from lakehouse_lib.log.checkpoint.footer.footer_pruning import known_of_block
-from lakehouse_lib.log.checkpoint.parallel import in_order
+from lakehouse_lib.log.checkpoint.footer.footer_pruning import values_of_row_group
+from lakehouse_lib.log.checkpoint.parallel import map_in_order
 from lakehouse_lib.log.checkpoint.part import ParquetPart, Part, unreadable
 from lakehouse_lib.log.replay.duplicate_paths import (
     find_repeated_numbers,
@@ -108,7 +108,7 @@ class CheckpointRows:
         """Whole columns of the schema, cached."""
         blocks = range(len(self._blocks))
         missing = [block for block in blocks if any((block, name) not in self._columns for name in names)]
-        read_tables = dict(zip(missing, in_order(lambda block: self._table(block, names), missing), strict=True))
+        read_tables = dict(zip(missing, map_in_order(lambda block: self._table(block, names), missing), strict=True))
         no_rows = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
         tables = (read_tables[b] if b in read_tables else self._table(b, names) for b in blocks)
         return pa.concat_tables([no_rows, *tables])
@@ -120,11 +120,11 @@ class CheckpointRows:
             return statistics_of_block(self._blocks[number], selection, lambda: self._read(number, ["stats"])["stats"])
 
         no_rows = pa.Table.from_batches([], selection.schema)
-        return pa.concat_tables([no_rows, *in_order(read_block, range(len(self._blocks)))])
+        return pa.concat_tables([no_rows, *map_in_order(read_block, range(len(self._blocks)))])
 
     def bounds(self, columns: Mapping[ColumnPath, DataType]) -> dict[ColumnPath, Bounds]:
         """The bounds of columns in all rows. They are parsed once and cached; ``select`` uses the same cache."""
-        parts = list(in_order(lambda number: self._block_bounds(number, columns), range(len(self._blocks))))
+        parts = list(map_in_order(lambda number: self._block_bounds(number, columns), range(len(self._blocks))))
         return {path: Bounds.concat([part[path] for part in parts], kind) for path, kind in columns.items()}
 
     def find(self, keys: pa.Array) -> NDArray[np.int64]:
@@ -136,7 +136,7 @@ class CheckpointRows:
                 return np.zeros(0, np.int64)
             return self._find(number, keys)
 
-        return np.concatenate([np.zeros(0, np.int64), *in_order(find_in_block, range(len(self._blocks)))])
+        return np.concatenate([np.zeros(0, np.int64), *map_in_order(find_in_block, range(len(self._blocks)))])
 
     def find_paths(self, paths: pa.Array) -> NDArray[np.int64]:
         """The positions, ascending, of the rows with one of these canonical paths and any deletion vector."""
@@ -147,7 +147,7 @@ class CheckpointRows:
                 return np.zeros(0, np.int64)
             return np.flatnonzero(_are_in(self._paths(number), paths)) + int(self._starts[number])
 
-        return np.concatenate([np.zeros(0, np.int64), *in_order(find_in_block, range(len(self._blocks)))])
+        return np.concatenate([np.zeros(0, np.int64), *map_in_order(find_in_block, range(len(self._blocks)))])
 
     @cached_property
     def repeats(self) -> NDArray[np.int64]:
@@ -160,11 +160,11 @@ class CheckpointRows:
     def find_all_repeats(self) -> NDArray[np.int64]:
         """Like ``repeats``, but reads every path, regardless of what the writer noted."""
         blocks = range(len(self._blocks))
-        repeats = repeated_numbers(in_order(self._sorted_fingerprints, blocks))
+        repeats = repeated_numbers(map_in_order(self._sorted_fingerprints, blocks))
         self._fingerprints.clear()
         if not len(repeats):
             return np.zeros(0, np.int64)
-        candidates = find_repeated_numbers(in_order(lambda number: fingerprints(self._paths(number)), blocks))
+        candidates = find_repeated_numbers(map_in_order(lambda number: fingerprints(self._paths(number)), blocks))
         return candidates[find_repeats(canonical(self.take(candidates, ["path"])["path"], self._store))]
 
     def take(self, positions: NDArray[np.int64], names: Sequence[str]) -> pa.Table:
@@ -201,7 +201,7 @@ class CheckpointRows:
         blocks = range(len(self._blocks))
         parts = {
             id(self._blocks[n].part): self._blocks[n].part
-            for n, has in zip(blocks, in_order(holds_row, blocks), strict=True)
+            for n, has in zip(blocks, map_in_order(holds_row, blocks), strict=True)
             if has
         }
         return list(parts.values())
@@ -224,7 +224,7 @@ class CheckpointRows:
                 self._sorted_fingerprints(block)
             return drop_rows(rows, gone - self._starts[block]), gone
 
-        yield from in_order(remaining_rows, range(len(self._blocks)))
+        yield from map_in_order(remaining_rows, range(len(self._blocks)))
 
     def stream(
         self, names: Sequence[str], keys: pa.Array, without: NDArray[np.int64], parts: Sequence[Part] | None = None
@@ -263,7 +263,7 @@ class CheckpointRows:
         def select_in_block(number: int) -> pa.Table:
             block = self._blocks[number]
             part = block.part
-            bounds = known_of_block(part, block.number, needs) if isinstance(part, ParquetPart) else None
+            bounds = values_of_row_group(part, block.number, needs) if isinstance(part, ParquetPart) else None
             if bounds is not None and not decide(bounds)[0].as_py():
                 return no_rows
             cached_before = {name for name in _PRUNING_COLUMNS if (number, name) in self._columns}
@@ -284,7 +284,7 @@ class CheckpointRows:
             return no_rows
 
         no_rows = pa.Table.from_batches([], pa.schema([self.schema.field(name) for name in names]))
-        return pa.concat_tables([no_rows, *in_order(select_in_block, range(len(self._blocks)))])
+        return pa.concat_tables([no_rows, *map_in_order(select_in_block, range(len(self._blocks)))])
 
     def _hashes(self, keys: pa.Array) -> NDArray[np.uint64] | None:
         """The hashes of the paths of keys for Bloom filters; None if no part has filters."""
@@ -317,7 +317,7 @@ class CheckpointRows:
         keys = self._keys.get(number)
         if keys is not None and self._blocks[number].is_empty("deletionVector"):
             return keys
-        return canonical(whole(self._read(number, ["path"])["path"]), self._store)
+        return canonical(as_array(self._read(number, ["path"])["path"]), self._store)
 
     def _find(self, block: int, keys: pa.Array) -> NDArray[np.int64]:
         if block not in self._keys:

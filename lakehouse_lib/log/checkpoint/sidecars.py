@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import whole
+from lakehouse_lib.arrow.values import as_array
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checkpoint.columns import FILES, PLAIN_PATHS, actions_table, write_parquet
 from lakehouse_lib.log.checkpoint.part import ParquetPart, open_part, unreadable
@@ -62,7 +62,7 @@ def open_sidecar(store: ObjectStore, top: str, path: object, version: int) -> Pa
 def put_sidecar(store: ObjectStore, name: str, actions: pa.ChunkedArray) -> Sidecar:
     """Write a sidecar with these actions; ``name`` is ``add`` or ``remove``."""
     sink = io.BytesIO()
-    paths = whole(pc.struct_field(actions, "path"))
+    paths = as_array(pc.struct_field(actions, "path"))
     notes = PLAIN_PATHS if canonical(paths, store).equals(paths) else None
     table = actions_table(FILES, name, actions)
     write_parquet(sink, FILES, [table], row_group=FULL, looked_up={f"{name}.path": len(actions)}, notes=notes)

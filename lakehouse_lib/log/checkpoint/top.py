@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 
 from lakehouse_lib.errors import LogCorruptedError
-from lakehouse_lib.log.checkpoint.part import JsonPart, ParquetPart, Part, reading, unreadable
+from lakehouse_lib.log.checkpoint.part import JsonPart, ParquetPart, Part, unreadable, unreadable_as_error
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
@@ -45,7 +45,7 @@ def open_top(store: ObjectStore, meta: ObjectMeta, version: int) -> Top:
         json = JsonPart(store, meta, version)
         lines = json.actions
         return Top(json, lines.metadata, lines.protocol, lines.transactions, lines.domains, lines.sidecars)
-    with reading(store, meta.path, version), store.open_input(meta.path) as source:
+    with unreadable_as_error(store, meta.path, version), store.open_input(meta.path) as source:
         file = pq.ParquetFile(source)
         part = ParquetPart(store, meta, version, file)
         bodies = part.bodies(_SMALL_ACTIONS, file)

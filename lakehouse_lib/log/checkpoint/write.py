@@ -18,7 +18,7 @@ from lakehouse_lib.log.checkpoint.columns import (
     file_actions,
     write_parquet,
 )
-from lakehouse_lib.log.checkpoint.contents import cut, non_file_actions
+from lakehouse_lib.log.checkpoint.contents import non_file_actions, tables_of_rows
 from lakehouse_lib.log.checkpoint.write_v2 import write_v2
 from lakehouse_lib.log.last_checkpoint_hint import LastCheckpoint, write_hint
 from lakehouse_lib.log.replay.replay import TableState
@@ -62,7 +62,7 @@ def _write_classic(store: ObjectStore, version: int, state: TableState, since: i
         removes = (drop_expired(piece, since) for piece in state.tombstones.stream(REMOVE.names))
         adds = state.files.stream(ADD.names)
         for name, pieces, kind in (("remove", removes, REMOVE), ("add", adds, ADD)):
-            for piece in cut(pieces, _ROW_GROUP):
+            for piece in tables_of_rows(pieces, _ROW_GROUP):
                 counts[name] += len(piece)
                 yield actions_table(CLASSIC, name, file_actions(piece, kind))
 

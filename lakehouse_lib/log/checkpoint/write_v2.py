@@ -31,8 +31,8 @@ from lakehouse_lib.log.checkpoint.columns import (
     file_actions,
     write_parquet,
 )
-from lakehouse_lib.log.checkpoint.contents import cut, non_file_actions
-from lakehouse_lib.log.checkpoint.parallel import in_order
+from lakehouse_lib.log.checkpoint.contents import non_file_actions, tables_of_rows
+from lakehouse_lib.log.checkpoint.parallel import map_in_order
 from lakehouse_lib.log.checkpoint.part import JsonPart, ParquetPart, unreadable
 from lakehouse_lib.log.checkpoint.sidecar_reuse import SidecarPlan, plan_sidecars
 from lakehouse_lib.log.checkpoint.sidecars import FULL, Sidecar, put_object, put_sidecar, sidecar_action
@@ -42,7 +42,7 @@ from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.retention.tombstones import drop_expired, is_expired
 from lakehouse_lib.log.segment import load_segment
 from lakehouse_lib.store import ObjectMeta, ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 #: The top object of every hundredth version is also put under the classic name. Readers that do not know the V2 spec
 #: find the protocol there, and report the missing feature (PROTOCOL.md, section Handling Backward compatibility).
@@ -61,7 +61,7 @@ def write_v2(store: ObjectStore, version: int, state: TableState, since: int) ->
     plan = plan_sidecars(base.sidecars, new_adds=len(state.files.added), new_removes=len(state.tombstones.added))
     _check_unchanged(store, version, [sidecar.meta for sidecar in plan.unchanged])
     hint = _write(store, version, state, since, base, plan)
-    if plan.unchanged and not base.is_there(store):
+    if plan.unchanged and not base.exists(store):
         # A cleanup has deleted the previous checkpoint meanwhile, and may have deleted its sidecars.
         assert hint.top is not None
         store.delete_many([hint.top.path])
@@ -79,7 +79,7 @@ def _check_unchanged(store: ObjectStore, version: int, sidecars: Sequence[Object
     Raises:
         UnreadableCheckpointError: a sidecar was deleted or replaced.
     """
-    current_metas = at_once(store, store.head, [sidecar.path for sidecar in sidecars])
+    current_metas = map_requests(store, store.head, [sidecar.path for sidecar in sidecars])
     for current_meta, opened_meta in zip(current_metas, sidecars, strict=True):
         if current_meta != opened_meta:
             raise unreadable(store, opened_meta.path, version, "it was deleted or replaced after it was opened")
@@ -143,7 +143,7 @@ class _Base:
         ]
         return cls(sidecars, tops, parts)
 
-    def is_there(self, store: ObjectStore) -> bool:
+    def exists(self, store: ObjectStore) -> bool:
         return all(store.head(part.path) == part.meta for part in self.tops)
 
 
@@ -164,8 +164,10 @@ def _write(
     adds = state.files.stream(ADD.names, sources)
     removes = (drop_expired(piece, since) for piece in state.tombstones.stream(REMOVE.names, sources))
     new = [
-        *in_order(lambda piece: put_sidecar(store, "remove", file_actions(piece, REMOVE)), cut(removes, FULL)),
-        *in_order(lambda piece: put_sidecar(store, "add", file_actions(piece, ADD)), cut(adds, FULL)),
+        *map_in_order(
+            lambda piece: put_sidecar(store, "remove", file_actions(piece, REMOVE)), tables_of_rows(removes, FULL)
+        ),
+        *map_in_order(lambda piece: put_sidecar(store, "add", file_actions(piece, ADD)), tables_of_rows(adds, FULL)),
     ]
     sidecars = [*plan.unchanged, *new]
     other_actions = [

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import bools, flags_of, int64s, literal, null, strings, whole
+from lakehouse_lib.arrow.values import as_array, bools, flags_of, int64s, literal, null_scalar, strings
 from lakehouse_lib.log.commits.file_actions import REQUIRED, SCHEMAS, TornLineError, check_values
 from lakehouse_lib.protocol.actions import STRING_MAP, parse_line
 
@@ -82,7 +82,7 @@ class FileParser:
         except (_DoubtError, TornLineError):
             return None
 
-    def learn(self, files: Mapping[str, pa.Table]) -> None:
+    def add_fields(self, files: Mapping[str, pa.Table]) -> None:
         """Add the fields and map keys of actions that ``action_lines`` parsed. Some of them may be in no sample."""
         for kind, table in files.items():
             for field in table.schema:
@@ -181,7 +181,7 @@ def _read_json(lines: bytes, schema: pa.Schema) -> Mapping[str, pa.StructArray]:
         )
     except (pa.ArrowException, OverflowError):
         raise _DoubtError from None
-    actions = whole(table["lines"]).flatten()
+    actions = as_array(table["lines"]).flatten()
     if len(table) != 1 or len(actions) != len(items) - len(lines) + 1:
         raise _DoubtError
     of_kind = {name: flags_of(actions.field(name).is_valid()) for name in actions.type.names}
@@ -262,7 +262,7 @@ def _maps(values: pa.StructArray, has_texts: bool) -> pa.Array:
     rows, columns = np.nonzero(present)
     items = pa.concat_arrays(children).take(int64s(columns * len(values) + rows)) if names else strings([])
     if has_texts:
-        items = pc.if_else(pc.equal(items, literal(_NULL_TEXT, pa.string())), null(pa.string()), items)
+        items = pc.if_else(pc.equal(items, literal(_NULL_TEXT, pa.string())), null_scalar(pa.string()), items)
     fields = [STRING_MAP.key_field, STRING_MAP.item_field]
     entries = pa.StructArray.from_arrays([strings(names).take(int64s(columns)), items], fields=fields)
     offsets = np.zeros(len(values) + 1, np.int32)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lakehouse_lib.arrow.values import column
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.log.checkpoint.parallel import in_order
+from lakehouse_lib.log.checkpoint.parallel import map_in_order
 from lakehouse_lib.log.commits.action_columns import FileParser, file_lines
 from lakehouse_lib.log.commits.file_actions import ACTION_TEXTS, REQUIRED, SCHEMAS, TornLineError, check_values
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction, parse_line
@@ -67,7 +67,7 @@ def read_actions(blocks: Iterable[bytes]) -> ActionLines:
         return piece.count(b"\n") + 1, _read_piece(piece, parser)
 
     try:
-        for count, actions in in_order(read, _pieces(blocks)):
+        for count, actions in map_in_order(read, _pieces(blocks)):
             parts.append(actions)
             lines_before += count
     except TornLineError as error:
@@ -100,7 +100,7 @@ def _read_piece(piece: bytes, parser: FileParser) -> ActionLines:
         if actions is not None:
             return actions
     actions = _read_lines(piece)
-    parser.learn({"add": actions.adds, "remove": actions.removes, "cdc": actions.changes})
+    parser.add_fields({"add": actions.adds, "remove": actions.removes, "cdc": actions.changes})
     return actions
 
 

@@ -23,7 +23,7 @@ from lakehouse_lib.protocol.actions import CHANGE_FILE_SCHEMA, Metadata
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 #: How far a remove's timestamp, from its writer's clock, may be before the time of its commit.
 _CLOCK_DIFFERENCE = timedelta(hours=1)
@@ -40,20 +40,22 @@ def read_compaction(store: ObjectStore, compaction: Compaction) -> CommitActions
         data = store.read(compaction.path)
         actions = read_actions([data])
     except TornLineError as error:
-        raise unusable(store, compaction, f"line {error.number} {error.what}") from error
+        raise unusable_compaction_error(store, compaction, f"line {error.number} {error.what}") from error
     except StoreError as error:
-        raise unusable(store, compaction, error.message) from error
+        raise unusable_compaction_error(store, compaction, error.message) from error
     if not data.strip():
-        raise unusable(store, compaction, "it is empty")
+        raise unusable_compaction_error(store, compaction, "it is empty")
     if len(actions.metadata) > 1 or len(actions.protocol) > 1:
-        raise unusable(store, compaction, "it has two metaData or two protocol actions")
+        raise unusable_compaction_error(store, compaction, "it has two metaData or two protocol actions")
     keys = pa.concat_arrays([file_keys(actions.adds, store), file_keys(actions.removes, store)])
     if len(find_repeats(keys)) or len(find_repeats(canonical(actions.adds["path"], store))):
-        raise unusable(store, compaction, "it is not reconciled: it has a file twice")
+        raise unusable_compaction_error(store, compaction, "it is not reconciled: it has a file twice")
     applications = [transaction.app_id for transaction in actions.transactions]
     domains = [domain.domain for domain in actions.domains]
     if any(len(set(names)) < len(names) for names in (applications, domains)):
-        raise unusable(store, compaction, "it is not reconciled: it has an application or a domain twice")
+        raise unusable_compaction_error(
+            store, compaction, "it is not reconciled: it has an application or a domain twice"
+        )
     return CommitActions(
         compaction.version,
         actions.adds,
@@ -117,7 +119,7 @@ def difference(store: ObjectStore, compaction: Compaction, commits: Sequence[Com
         compaction_actions = read_compaction(store, compaction)
     except LogCorruptedError as error:
         return error.message
-    actions = at_once(store, lambda commit: read_commit(store, commit.version, size=commit.size), commits)
+    actions = map_requests(store, lambda commit: read_commit(store, commit.version, size=commit.size), commits)
     state = replay(state_of(None, store), actions, store)
     added_keys = pa.concat_arrays([file_keys(commit.adds, store) for commit in actions])
     for kind, compacted_files, expected_files in (
@@ -135,7 +137,7 @@ def difference(store: ObjectStore, compaction: Compaction, commits: Sequence[Com
     return None
 
 
-def unusable(store: ObjectStore, compaction: Compaction, why: str) -> LogCorruptedError:
+def unusable_compaction_error(store: ObjectStore, compaction: Compaction, why: str) -> LogCorruptedError:
     """The error for a compaction that must not be used instead of its commits."""
     return LogCorruptedError(
         f"the log compaction {compaction.path} cannot be used ({why})",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import literal, whole
+from lakehouse_lib.arrow.values import as_array, literal
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import ObjectStore
 
@@ -24,7 +24,7 @@ def file_keys(files: pa.Table, store: ObjectStore) -> pa.Array:
     paths = file_paths.canonical(files["path"], store)
     if "deletionVector" not in files.column_names:
         return paths
-    vectors = whole(files["deletionVector"])
+    vectors = as_array(files["deletionVector"])
     if vectors.null_count == len(vectors):
         return paths
     kind = pc.struct_field(vectors, "storageType")

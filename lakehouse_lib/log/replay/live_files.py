@@ -77,7 +77,7 @@ class FileSet:
 
     @property
     def num_rows(self) -> int:
-        return self._base_rows - len(self.gone) + len(self.added)
+        return self._base_rows - len(self.superseded_positions) + len(self.added)
 
     @property
     def max_row_count(self) -> int:
@@ -115,7 +115,7 @@ class FileSet:
             keys = pa.nulls(0, pa.string()) if is_looked_up else self._changed_keys
             positions_by_block = [self._changed_positions]
             for piece, positions in self.base.pieces(
-                names, keys, self.gone if is_looked_up else self._changed_positions
+                names, keys, self.superseded_positions if is_looked_up else self._changed_positions
             ):
                 positions_by_block.append(positions)
                 yield piece
@@ -134,7 +134,9 @@ class FileSet:
         if self.base is not None:
             is_looked_up = "gone" in self.__dict__
             keys = pa.nulls(0, pa.string()) if is_looked_up else self._changed_keys
-            yield from self.base.stream(names, keys, self.gone if is_looked_up else self._changed_positions, parts)
+            yield from self.base.stream(
+                names, keys, self.superseded_positions if is_looked_up else self._changed_positions, parts
+            )
         yield self.added.select(list(names))
 
     def changed_parts(self) -> list[Part]:
@@ -142,7 +144,7 @@ class FileSet:
         if self.base is None:
             return []
         if "gone" in self.__dict__:
-            return self.base.parts_with(pa.nulls(0, pa.string()), self.gone)
+            return self.base.parts_with(pa.nulls(0, pa.string()), self.superseded_positions)
         return self.base.parts_with(self._changed_keys, self._changed_positions)
 
     def statistics(self, selection: WrittenStatistics) -> pa.Table:
@@ -155,7 +157,7 @@ class FileSet:
         if self.base is None:
             return added
         mask = np.ones(self._base_rows, np.bool_)
-        mask[self.gone] = False
+        mask[self.superseded_positions] = False
         is_live = bools(mask)
         base = self.base.bounds(columns)
         return {path: Bounds.concat([base[path].filter(is_live), added[path]], kind) for path, kind in columns.items()}
@@ -164,7 +166,7 @@ class FileSet:
         """The result of ``read`` on the base without the rows that later commits changed, followed by ``added``."""
         if self.base is None:
             return added
-        return pa.concat_tables([drop_rows(read(self.base), self.gone), added])
+        return pa.concat_tables([drop_rows(read(self.base), self.superseded_positions), added])
 
     def select(
         self,
@@ -181,7 +183,9 @@ class FileSet:
         added = self.added.filter(decide_added(self.added)) if len(self.added) else self.added
         if self.base is None:
             return added.select(list(names))
-        rows = pa.concat_tables([self.base.select(needs, decide, self.gone, names), added.select(list(names))])
+        rows = pa.concat_tables(
+            [self.base.select(needs, decide, self.superseded_positions, names), added.select(list(names))]
+        )
         if "path" in names and not self._is_checked and self.schema == FILE_SCHEMA:
             self._check(rows["path"], self.base.version)  # only the selected rows are compared
         return rows
@@ -225,7 +229,7 @@ class FileSet:
         if _has_vectors(self.added):  # without deletion vectors the keys are the paths, and keys are unique
             self._check(self.added["path"], version)
 
-    def later(self, keys: pa.Array, added: pa.Table) -> FileSet:
+    def with_changes(self, keys: pa.Array, added: pa.Table) -> FileSet:
         """The files after commits that change the files of ``keys`` and add ``added``."""
         remaining = self.added
         if len(remaining) and len(keys):
@@ -242,11 +246,11 @@ class FileSet:
             self.base,
             added,
             (keys,) if is_looked_up else (*self._changed, keys),
-            self.gone if is_looked_up else self._changed_positions,
+            self.superseded_positions if is_looked_up else self._changed_positions,
         )
 
     @cached_property
-    def gone(self) -> NDArray[np.int64]:
+    def superseded_positions(self) -> NDArray[np.int64]:
         """Positions in the base, ascending, of rows that later commits changed."""
         keys = self._changed_keys
         if self.base is None or not len(keys):
@@ -259,7 +263,7 @@ class FileSet:
         if not len(positions):
             return positions
         if "gone" in self.__dict__:
-            return np.setdiff1d(positions, self.gone, assume_unique=True)
+            return np.setdiff1d(positions, self.superseded_positions, assume_unique=True)
         remaining = np.setdiff1d(positions, self._changed_positions, assume_unique=True)
         keys = file_keys(self.base.take(remaining, KEY_COLUMNS), self._store)
         return remaining[~flags_of(pc.is_in(keys, value_set=self._changed_keys))]

@@ -89,11 +89,11 @@ def replay(base: TableState, commits: Sequence[CommitActions], store: ObjectStor
         metadata = commit.metadata or metadata
         protocol = commit.protocol or protocol
         transactions.update((t.app_id, t) for t in commit.transactions)
-    files = base.files.later(keys, new_files)
+    files = base.files.with_changes(keys, new_files)
     files.check_added(commits[-1].version)
     return TableState(
         files,
-        base.tombstones.later(keys, new_tombstones),
+        base.tombstones.with_changes(keys, new_tombstones),
         metadata,
         protocol,
         transactions,

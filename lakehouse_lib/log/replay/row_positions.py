@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import bools, int64s, null
+from lakehouse_lib.arrow.values import bools, int64s, null_scalar
 
 #: Up to this many rows are dropped by slicing. This copies no data, but makes a chunk between any two dropped rows.
 _MOST_CUTS = 1_000
@@ -36,4 +36,4 @@ def null_rows(rows: pa.Table, positions: NDArray[np.int64]) -> pa.Table:
     """The rows, with null in every column at ``positions``."""
     live = np.ones(len(rows), np.bool_)
     live[positions] = False
-    return rows.take(pc.if_else(bools(live), int64s(np.arange(len(rows))), null(pa.int64())))
+    return rows.take(pc.if_else(bools(live), int64s(np.arange(len(rows))), null_scalar(pa.int64())))

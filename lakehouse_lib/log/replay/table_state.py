@@ -12,12 +12,12 @@ from lakehouse_lib.errors import DeltaError, LogCorruptedError, VersionNotFoundE
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.checkpoint.read import read_checkpoint
 from lakehouse_lib.log.commits.commit_file import CommitActions, commit_nbytes, read_listed
-from lakehouse_lib.log.commits.log_compaction import may_lack_removes, read_compaction, unusable
+from lakehouse_lib.log.commits.log_compaction import may_lack_removes, read_compaction, unusable_compaction_error
 from lakehouse_lib.log.replay.live_files import DuplicatePathError
 from lakehouse_lib.log.replay.replay import TableState, replay, state_of
 from lakehouse_lib.log.segment import LISTING_WAITS, Checkpoint, Commit, Compaction, LogSegment, load_segment
 from lakehouse_lib.store import ObjectMeta, ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def later_state(
     def read(commit: Commit) -> CommitActions:
         return own.actions if own is not None and own.is_listed_as(commit) else _delta(store, commit)
 
-    actions = at_once(store, read, commits)
+    actions = map_requests(store, read, commits)
     state = replay(earlier.state, actions, store)
     last, info = commits[-1], actions[-1].info
     return VersionState(
@@ -155,7 +155,7 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
         raise _UnreadableError(checkpoint.parts, error) from error
     compactions = [delta for delta in segment.deltas if isinstance(delta, Compaction)]
     used_objects = frozenset(compaction.object for compaction in compactions)
-    actions = at_once(store, partial(_delta, store), segment.deltas)
+    actions = map_requests(store, partial(_delta, store), segment.deltas)
     try:
         state = replay(base, actions, store)
     except DuplicatePathError as error:
@@ -165,7 +165,9 @@ def _build(store: ObjectStore, segment: LogSegment) -> VersionState:
     doubtful = [compaction for compaction in compactions if may_lack_removes(compaction, state.metadata)]
     if doubtful:
         why = "it may lack removes that had expired when it was written"
-        raise _UnreadableError([compaction.object for compaction in doubtful], unusable(store, doubtful[0], why))
+        raise _UnreadableError(
+            [compaction.object for compaction in doubtful], unusable_compaction_error(store, doubtful[0], why)
+        )
     info = actions[-1].info if actions else {}  # a compaction has none
     return VersionState(
         segment.version, segment.modified, checkpoint, state, segment.checksum, info, segment.commit, used_objects

@@ -185,7 +185,7 @@ def is_due(store: ObjectStore, metadata: Metadata, *, now: int | None = None) ->
     return False
 
 
-def may_free_the_next(configuration: Mapping[str, str], committed: int, now: int) -> bool:
+def may_delete_next_version(configuration: Mapping[str, str], committed: int, now: int) -> bool:
     """Whether a cleanup may have deleted the version after the one committed at ``committed``, ms since the epoch.
 
     True once ``committed`` is older than the retention minus an hour, because clocks may differ. The retention is not

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lakehouse_lib.arrow.values import whole
+from lakehouse_lib.arrow.values import as_array
 from lakehouse_lib.errors import ObjectNotFoundError, StoreError
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.store import ObjectMeta, ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 _FOLDER = "_lakehouse"
 _SUFFIX = ".arrow"
@@ -78,7 +78,7 @@ def list_records(store: ObjectStore, keys: Mapping[str, bytes]) -> dict[str, lis
 
     def read(meta: ObjectMeta, reader: pa.RecordBatchFileReader) -> FileRecord:
         description = json.loads(reader.schema.metadata[keys[_kind_of(meta.path)]])
-        return FileRecord(meta.path, meta.modified, whole(reader.read_all()["path"]), dict(description))
+        return FileRecord(meta.path, meta.modified, as_array(reader.read_all()["path"]), dict(description))
 
     for record in _each(store, tuple(keys), read):
         records[_kind_of(record.path)].append(record)
@@ -119,7 +119,7 @@ def _each(
 
     folders = tuple(f"{_FOLDER}/{kind}/" for kind in kinds)
     metas = [meta for meta in store.walk(_FOLDER) if meta.path.startswith(folders) and meta.path.endswith(_SUFFIX)]
-    return [answer for answer in at_once(store, read, metas) if answer is not None]
+    return [answer for answer in map_requests(store, read, metas) if answer is not None]
 
 
 def _kind_of(path: str) -> str:

@@ -30,7 +30,7 @@ class ColumnPlace:
     @property
     def name(self) -> str:
         """The dotted path, as in commitInfo and in errors."""
-        return dotted(self.path)
+        return path_text(self.path)
 
     @property
     def siblings(self) -> list[Field]:
@@ -80,6 +80,6 @@ def place_of(snapshot: Snapshot, name: str) -> ColumnPlace:
     return ColumnPlace(columns, *match)
 
 
-def dotted(path: Sequence[str]) -> str:
+def path_text(path: Sequence[str]) -> str:
     """A path as text. A name is in backticks unless it has only letters, digits and underscores, and no digit first."""
     return ".".join(name if name.isidentifier() else quoted(name) for name in path)

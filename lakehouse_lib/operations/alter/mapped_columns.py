@@ -11,7 +11,7 @@ from lakehouse_lib.errors import DuplicateColumnError, InvalidArgumentError, Inv
 from lakehouse_lib.features import has_change_data_feed
 from lakehouse_lib.features.file_layout.clustering import columns_text
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.operations.alter.column_place import dotted, place_of
+from lakehouse_lib.operations.alter.column_place import path_text, place_of
 from lakehouse_lib.operations.alter.column_users import check_unused
 from lakehouse_lib.operations.alter.metadata_change import commit_change
 from lakehouse_lib.operations.results import OperationResult
@@ -48,7 +48,7 @@ def plan_rename(snapshot: Snapshot, column: str, name: str) -> Metadata:
     duplicates = [other for other in place.siblings if other.name.lower() == name.lower() and other is not field]
     if duplicates:
         raise DuplicateColumnError(
-            f"the column {dotted((*place.path[:-1], duplicates[0].name))!r} exists already",
+            f"the column {path_text((*place.path[:-1], duplicates[0].name))!r} exists already",
             table=table,
             version=snapshot.version,
             hint="Use another name",
@@ -130,7 +130,7 @@ def rename_column(
     snapshot.check_writable()
     metadata = plan_rename(snapshot, column, name)
     place = place_of(snapshot, column)
-    parameters = {"oldColumnPath": place.name, "newColumnPath": dotted((*place.path[:-1], name))}
+    parameters = {"oldColumnPath": place.name, "newColumnPath": path_text((*place.path[:-1], name))}
     return commit_change(snapshot, "RENAME COLUMN", parameters, metadata=metadata, commit_properties=commit_properties)
 
 

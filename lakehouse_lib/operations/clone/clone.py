@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import features
-from lakehouse_lib.arrow.values import literal, strings, whole
+from lakehouse_lib.arrow.values import as_array, literal, strings
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.features import row_tracking
@@ -25,7 +25,7 @@ from lakehouse_lib.features.checkpoints import checkpoint_protection
 from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.operations.clone.records import put_record
 from lakehouse_lib.operations.files import total_size
-from lakehouse_lib.operations.missing_files import missing_files_error, unavailable
+from lakehouse_lib.operations.missing_files import missing_files_error, missing_paths
 from lakehouse_lib.operations.results import JOBS_FOLDER, ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.write.create import table_exists
@@ -94,7 +94,7 @@ def clone(
     with _deleted_on_error() as written:
         if is_shallow:
             written.append((source, _put_record(snapshot, files, target)))
-        missing = unavailable(files, source)
+        missing = missing_paths(files, source)
         if len(missing):
             raise missing_files_error(missing, snapshot, "Nothing was cloned. Clone a later version")
         added = _absolute_files(files, source) if is_shallow else _copy_files(files, source, target, engine, written)
@@ -222,7 +222,7 @@ def _refusal(problem: str, store: ObjectStore, hint: str) -> InvalidArgumentErro
 
 def _relative(files: pa.Table, source: ObjectStore) -> pa.Array:
     """The paths in the log, relative to the source. Some writers log absolute paths of the table's own files."""
-    paths = whole(files["path"])
+    paths = as_array(files["path"])
     is_absolute = pc.match_substring_regex(paths, _ABSOLUTE)
     relative = file_paths.canonical(paths.filter(is_absolute), source).to_pylist()
     return pc.replace_with_mask(paths, is_absolute, strings([file_paths.encode(path) for path in relative]))
@@ -234,7 +234,7 @@ def _absolute_files(files: pa.Table, source: ObjectStore) -> pa.Table:
     root = prefix + quote(source.root.removeprefix(prefix).rstrip("/")) if prefix else f"file://{quote(source.root)}"
     relative = pc.replace_substring_regex(_relative(files, source), r"^(\./)+", "")
     paths = pc.binary_join_element_wise(literal(root, pa.string()), relative, literal("/", pa.string()))
-    vectors = deletion_vector.moved(
+    vectors = deletion_vector.moved_vectors(
         files["deletionVector"], "p", lambda text: f"{root}/{quote(deletion_vector.file_of(text))}"
     )
     return _with_paths(files, paths, vectors)
@@ -268,7 +268,7 @@ def _copy_files(
         pairs.append((deletion_vector.file_of(text), deletion_vector.file_of(f"{run}{text}")))
         return f"{run}{text}"
 
-    vectors = deletion_vector.moved(files["deletionVector"], "u", new_name)
+    vectors = deletion_vector.moved_vectors(files["deletionVector"], "u", new_name)
     tasks = [
         CopyTask(source, target, tuple(pairs[start : start + _FILES_PER_TASK]))
         for start in range(0, len(pairs), _FILES_PER_TASK)

@@ -34,7 +34,7 @@ from lakehouse_lib.operations.write.create import (
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType, TableLayout, merge
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 from lakehouse_lib.transaction import Conflict, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -146,7 +146,7 @@ def _schema(store: ObjectStore, paths: Sequence[str], partition_by: Schema) -> S
             return merge(Schema([]), nullable(data_columns)).to_json()
 
     schemas: dict[str, str] = {}  # usually one
-    for path, text in zip(paths, at_once(store, columns, paths), strict=True):
+    for path, text in zip(paths, map_requests(store, columns, paths), strict=True):
         schemas.setdefault(text, path)
     first = paths[0]
     merged = Schema([])
@@ -201,7 +201,7 @@ def _files(folder: ConversionFolder, target: WriteTarget, *, collect_stats: bool
     """The files table of the folder, with statistics from the footers."""
     store = target.store
     statistics = FooterStatistics(store, target.layout, indexed_leaves(target))
-    texts = at_once(store, statistics.of, folder.paths) if collect_stats else [None] * len(folder.paths)
+    texts = map_requests(store, statistics.of, folder.paths) if collect_stats else [None] * len(folder.paths)
     values = values_of_existing(folder.folder_values, target)
     return files_table(
         [

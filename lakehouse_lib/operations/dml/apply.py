@@ -28,7 +28,7 @@ from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 _THREADS = 8
 #: Approximate bytes of memory that a file needs besides the positions: an empty bitmap and other Python objects.
@@ -139,7 +139,7 @@ def live_matches(files: pa.Table, matches: pa.Table, snapshot: Snapshot) -> tupl
         part, hidden = matches.slice(start, rows), vectors.slice(start, rows)
         live = positions_of(part)
         if hidden.null_count < len(hidden):
-            hidden_rows = in_order(
+            hidden_rows = map_in_threads(
                 lambda vector: deletion_vector.load(snapshot.store, vector), hidden.to_pylist(), _THREADS
             )
             live = [positions - deleted for positions, deleted in zip(live, hidden_rows, strict=True)]
@@ -178,7 +178,7 @@ def _portions(matches: pa.Table) -> Iterator[tuple[int, int]]:
 
 
 def _mark_portion(files: pa.Table, matches: pa.Table, store: ObjectStore) -> pa.Table:
-    old_vectors = in_order(
+    old_vectors = map_in_threads(
         lambda vector: deletion_vector.load(store, vector), files["deletionVector"].to_pylist(), _THREADS
     )
     changed, deleted, remaining, vectors = [], [], [], []

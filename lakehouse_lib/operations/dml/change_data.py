@@ -11,7 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import strings, whole
+from lakehouse_lib.arrow.values import as_array, strings
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.change_files import CHANGED_ROWS_SCHEMA, changed_rows, write_change_files
 from lakehouse_lib.engine.writer_properties import WriterProperties
@@ -56,7 +56,13 @@ class ChangeData:
         self._changed = pa.concat_tables([self._changed, changed])
 
     def write(
-        self, snapshot: Snapshot, metadata: Metadata | None, whole: pa.Table, changed: pa.Array, *, copies_rows: bool
+        self,
+        snapshot: Snapshot,
+        metadata: Metadata | None,
+        whole_files: pa.Table,
+        changed: pa.Array,
+        *,
+        copies_rows: bool,
     ) -> None:
         """Write the change files of a plan, if the table has a change data feed and the commit needs them.
 
@@ -67,7 +73,7 @@ class ChangeData:
 
         Args:
             metadata: the table's metadata after the change; None: unchanged.
-            whole: files table of the files that are removed with all rows.
+            whole_files: files table of the files that are removed with all rows.
             changed: the ``file_keys`` of the files in which rows are deleted or updated.
             copies_rows: whether the remaining rows of these files are copied to new files.
         """
@@ -81,7 +87,7 @@ class ChangeData:
         rows = rows.filter(pc.or_(is_of_new_files, pc.is_in(keys, value_set=changed)))
         is_update = pc.is_in(rows["change"], value_set=_UPDATE_CHANGES)
         is_needed = copies_rows or pc.any(is_update, min_count=0).as_py()
-        rows = pa.concat_tables([rows, changed_rows("delete", whole)]) if is_needed else _NO_CHANGES
+        rows = pa.concat_tables([rows, changed_rows("delete", whole_files)]) if is_needed else _NO_CHANGES
         if not rows.equals(self._copied):
             layout = replace(snapshot.layout, schema=Schema.from_json(after.schema_string))
             properties = self._writer_properties
@@ -100,5 +106,5 @@ class ChangeData:
             committed: whether the files of the last plan are committed.
         """
         committed_paths = self.files["path"] if committed else self.files["path"].slice(0, 0)
-        is_committed = pc.is_in(self._written["path"], value_set=whole(committed_paths))
+        is_committed = pc.is_in(self._written["path"], value_set=as_array(committed_paths))
         discard(store, self._written.filter(pc.invert(is_committed)))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import is_true, literal, strings, whole
+from lakehouse_lib.arrow.values import as_array, is_true, literal, strings
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.matching import MATCHES_SCHEMA
 from lakehouse_lib.engine.writer_properties import WriterProperties
@@ -57,12 +57,12 @@ class RowChangePlan:
     """The files that a row change will remove or read, from the log alone.
 
     Attributes:
-        whole: files table of the files that are removed with all rows.
+        whole_files: files table of the files that are removed with all rows.
         candidates: files table of the files that may have matching rows.
         metadata: the table's metadata after the change; None: unchanged.
     """
 
-    whole: pa.Table
+    whole_files: pa.Table
     candidates: pa.Table
     metadata: Metadata | None = None
 
@@ -250,15 +250,15 @@ class RowChange:
         self._apply(snapshot, plan.candidates, keys, marks)
         results = self._results(keys)
         changed_keys, copies = results[_KEY].combine_chunks(), self._copied_rows(results)
-        self._change_data.write(snapshot, plan.metadata, plan.whole, changed_keys, copies_rows=copies > 0)
+        self._change_data.write(snapshot, plan.metadata, plan.whole_files, changed_keys, copies_rows=copies > 0)
         self._scanning += end_of_scan - start
         self._rewriting += time.monotonic() - end_of_scan
         changed = plan.candidates.filter(pc.is_in(keys, value_set=changed_keys))
         is_change = pa.repeat(literal(not self._change_data.moves_rows, pa.bool_()), len(results))
         replaced = results.set_column(results.column_names.index("dataChange"), "dataChange", is_change)
         self.added = pa.concat_tables([_files(replaced), self._new])
-        removed = pa.concat_tables([plan.whole, changed])
-        self.metrics = self._metrics(plan.whole, removed, results)
+        removed = pa.concat_tables([plan.whole_files, changed])
+        self.metrics = self._metrics(plan.whole_files, removed, results)
         metadata = self._metadata or plan.metadata
         has_change = len(removed) or len(self._new) or metadata is not None or self._operation.commits_always
         return self._change(removed, metadata).on(snapshot, snapshot.store) if has_change else None
@@ -327,8 +327,8 @@ class RowChange:
         copied = results.filter(pc.invert(_is_marked(results)))
         return int(pc.sum(copied["remaining"]).as_py() or 0)
 
-    def _metrics(self, whole: pa.Table, removed: pa.Table, results: pa.Table) -> dict[str, Any]:
-        whole_rows = record_count(whole)
+    def _metrics(self, whole_files: pa.Table, removed: pa.Table, results: pa.Table) -> dict[str, Any]:
+        whole_rows = record_count(whole_files)
         is_marked = _is_marked(results)
         marked = pc.sum(is_marked).as_py() or 0
         marked_bytes = total_size(self.added.filter(self.added["deletionVector"].is_valid()))
@@ -381,7 +381,7 @@ def _files(applied: pa.Table) -> pa.Table:
 def _with_vectors(files: pa.Table, *, among: pa.ChunkedArray | None = None) -> int:
     """The number of files with a deletion vector; ``among``: only files with these paths are counted."""
     vectors = files["deletionVector"].is_valid()
-    flags = vectors if among is None else pc.and_(vectors, pc.is_in(files["path"], value_set=whole(among)))
+    flags = vectors if among is None else pc.and_(vectors, pc.is_in(files["path"], value_set=as_array(among)))
     return pc.sum(flags).as_py() or 0
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import features
-from lakehouse_lib.arrow.values import literal, null
+from lakehouse_lib.arrow.values import literal, null_scalar
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.snapshot import Snapshot
 
@@ -63,7 +63,7 @@ def _partition_columns(snapshot: Snapshot, files: pa.Table) -> list[pa.Array]:
     keys = snapshot.layout.partition_keys.values()
     maps, empty = files["partitionValues"].combine_chunks(), literal("", pa.string())
     columns = [pc.map_lookup(maps, literal(key, pa.string()), "first") for key in keys]
-    return [pc.if_else(pc.equal(column, empty), null(pa.string()), column) for column in columns]
+    return [pc.if_else(pc.equal(column, empty), null_scalar(pa.string()), column) for column in columns]
 
 
 def _time(milliseconds: int | None) -> datetime | None:

@@ -16,7 +16,7 @@ from lakehouse_lib.schema.column_mapping import physical_name
 from lakehouse_lib.schema.type_widening import is_widening
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 #: Of a commit file with more bytes, only this many bytes are read. Writers put the metaData action before file actions.
 _BEGINNING = 1 << 20
@@ -66,7 +66,9 @@ def schema_changes(snapshot: Snapshot, most_commits: int) -> list[SchemaChange]:
     commits = [commit for commit in list_commits(store) if commit.version <= snapshot.version][-most_commits:]
     changes: list[SchemaChange] = []
     earlier: Schema | None = None
-    for commit, metadata in zip(commits, at_once(store, lambda commit: _metadata(store, commit), commits), strict=True):
+    for commit, metadata in zip(
+        commits, map_requests(store, lambda commit: _metadata(store, commit), commits), strict=True
+    ):
         if metadata is None:
             continue
         version = commit.version

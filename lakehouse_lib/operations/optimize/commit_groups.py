@@ -57,7 +57,7 @@ def check_commit_interval(interval: object, properties: CommitProperties | None,
         )
 
 
-def in_groups(work: Rows, parallelism: int, interval: float | None) -> list[Rows]:
+def group_parts(work: Rows, parallelism: int, interval: float | None) -> list[Rows]:
     """Divide the parts of a rewrite into groups of consecutive parts; returns the part numbers of each group.
 
     Args:

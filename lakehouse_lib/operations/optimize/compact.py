@@ -19,7 +19,7 @@ from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.files import has_many_deleted_rows, live_share, partition_codes
-from lakehouse_lib.operations.optimize.commit_groups import check_commit_interval, commit_groups, in_groups
+from lakehouse_lib.operations.optimize.commit_groups import check_commit_interval, commit_groups, group_parts
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
 from lakehouse_lib.operations.optimize.limit import check_max_bytes, parts_within
 from lakehouse_lib.operations.optimize.rewrite import (
@@ -276,7 +276,7 @@ def _finished_groups(
     order = np.argsort(-totals, kind="stable")
     counter = None if on_progress is None else Counter("tasks", on_progress, totals[order])
     work = (totals + _OPEN_BYTES * np.array([len(rows) for rows in plan.bins]))[order]
-    for group in in_groups(work, engine.parallelism, interval):
+    for group in group_parts(work, engine.parallelism, interval):
         numbers = order[group]
         tasks = [CompactTask(int(number), target, chosen.take(int64s(plan.bins[number]))) for number in numbers]
         written = engine.run(merge_files, tasks, None if counter is None else after(int(group[0]), counter.end))

@@ -41,7 +41,7 @@ from lakehouse_lib.statistics import (
     with_missing,
 )
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 #: The most files of a task.
@@ -176,7 +176,7 @@ def read_statistics(task: StatisticsTask) -> pa.Table:
     """Run a task; returns for each file its ``path``, the complete ``stats``, and whether columns were read."""
     files, store = task.files, task.store
     footers = FooterStatistics(store, task.layout, task.indexed)
-    texts = at_once(store, footers.of, file_paths.decode_all(files["path"], store).to_pylist())
+    texts = map_requests(store, footers.of, file_paths.decode_all(files["path"], store).to_pylist())
     columns = ColumnStatistics(store, task.layout)
     stats, are_read = [], []
     for path, old, new, vector in zip(

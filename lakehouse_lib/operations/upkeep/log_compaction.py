@@ -10,7 +10,7 @@ from lakehouse_lib.log.commits.log_compaction import reconcile
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 
 def compact_logs(snapshot: Snapshot, start: int, end: int) -> OperationResult:
@@ -31,7 +31,7 @@ def compact_logs(snapshot: Snapshot, start: int, end: int) -> OperationResult:
             code="DELTA_INVALID_VERSION",
         )
     store = snapshot.store
-    commits = at_once(store, lambda version: read_commit(store, version), range(start, end + 1))
+    commits = map_requests(store, lambda version: read_commit(store, version), range(start, end + 1))
     newest(snapshot).check_writable()  # the commits may be newer than the open version
     store.put(file_names.compaction(start, end), serialize(reconcile(store, commits), store.root, is_compaction=True))
     return OperationResult(store.root, snapshot.version, None)

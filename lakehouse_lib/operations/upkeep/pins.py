@@ -15,13 +15,13 @@ from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.retention.cleanup import oldest_unexpired
 from lakehouse_lib.log.retention.pins import NAME, Pin, delete_pin, list_pins, put_pin
 from lakehouse_lib.log.segment import Commit, list_commits
-from lakehouse_lib.operations.missing_files import missing_files_error, unavailable
+from lakehouse_lib.operations.missing_files import missing_files_error, missing_paths
 from lakehouse_lib.operations.results import PinResult
 from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.protocol.table_properties import LOG_RETENTION
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
@@ -126,7 +126,7 @@ def _check_kept(snapshot: Snapshot, pinned: Snapshot, *, is_young: bool) -> None
     are_live = pc.is_in(file_keys(pinned.file_columns(KEY_COLUMNS), store), value_set=live)
     if not pc.all(are_live, min_count=0).as_py():
         _check_no_vacuum(store, latest)
-    missing = unavailable(pinned.files, store)
+    missing = missing_paths(pinned.files, store)
     if len(missing):
         raise missing_files_error(missing, pinned, "Nothing was pinned. Pin a later version")
     load_snapshot(store, pinned.version)
@@ -157,7 +157,7 @@ def _check_no_vacuum(store: ObjectStore, latest: Snapshot) -> None:
             return ""
 
     since = latest.modified - _DAY
-    operations = at_once(store, operation, [commit for commit in list_commits(store) if commit.modified >= since])
+    operations = map_requests(store, operation, [commit for commit in list_commits(store) if commit.modified >= since])
     if operations.count("VACUUM START") > operations.count("VACUUM END"):
         raise CommitFailedError(
             "a vacuum is running, and the latest version does not have all files of the version to pin",

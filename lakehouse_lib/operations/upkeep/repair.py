@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib import features
-from lakehouse_lib.arrow.values import whole
+from lakehouse_lib.arrow.values import as_array
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, VersionNotFoundError
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.checksum import contradictions, read_checksum
@@ -36,7 +36,7 @@ from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectMeta, ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 from lakehouse_lib.transaction import OptimisticTransaction, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -93,7 +93,7 @@ def repair(
         if not dry_run:
             raise
         files = pa.Table.from_batches([], pa.schema([FILE_SCHEMA.field(name) for name in _COLUMNS]))
-        duplicate_paths += sorted(set(latest.ask(lambda state: state.files.duplicate_paths())))
+        duplicate_paths += sorted(set(latest.query(lambda state: state.files.duplicate_paths())))
     objects = list_objects(store).objects
     # The listing does not show files behind a symbolic link, so each missing file is requested by its path.
     doubtful = [missing_files(files, objects["path"], store), files_of_other_sizes(files, objects, store)]
@@ -136,7 +136,7 @@ def repair(
     if not len(missing):
         return result
     transaction = OptimisticTransaction(latest, store, "FSCK", {})
-    transaction.remove(latest.files.filter(pc.is_in(latest.files["path"], value_set=whole(missing["path"]))))
+    transaction.remove(latest.files.filter(pc.is_in(latest.files["path"], value_set=as_array(missing["path"]))))
     transaction.metrics["numRemovedFiles"] = len(missing)
     return replace(result, version=version_of(transaction.commit(commit_properties)))
 
@@ -168,7 +168,7 @@ def _torn_commits(store: ObjectStore, listing: Iterable[ObjectMeta]) -> dict[str
         return None
 
     commits = sort_listing(list(listing))[1]
-    reasons = at_once(store, lambda commit: why(commit) and why(commit), commits)
+    reasons = map_requests(store, lambda commit: why(commit) and why(commit), commits)
     return {commit.path: reason for commit, reason in zip(commits, reasons, strict=True) if reason is not None}
 
 
@@ -195,11 +195,11 @@ def _checkpoints(
     be writing them.
     """
     complete, _, _ = sort_listing(listing)
-    whole = {path for checkpoint in complete for path in checkpoint.paths}
+    complete_paths = {path for checkpoint in complete for path in checkpoint.paths}
     broken: dict[ObjectMeta, str] = {}
     for meta in listing:
         name = file_names.parse(meta.path)
-        if name is None or name.kind in ("commit", "compacted") or meta.path in whole:
+        if name is None or name.kind in ("commit", "compacted") or meta.path in complete_paths:
             continue
         if meta.modified < before and not is_any_missing(store, [meta]):
             broken[meta] = "parts of it are missing" if name.kind == "part" and meta.size else "it is empty"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.types import nullable
-from lakehouse_lib.arrow.values import strings, whole
+from lakehouse_lib.arrow.values import as_array, strings
 from lakehouse_lib.data_skipping.file_pruning import evaluate_partitions
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.errors import (
@@ -219,7 +219,7 @@ def _removed(snapshot: Snapshot, actions: Sequence[RemoveAction]) -> pa.Table:
     paths = strings([action.path for action in actions])
     # A path may be spelled as in the log, or without percent-encoding.
     spellings = (files["path"], file_paths.decode_all(files["path"], store))
-    rows = pc.coalesce(*(pc.index_in(paths, value_set=whole(spelling)) for spelling in spellings))
+    rows = pc.coalesce(*(pc.index_in(paths, value_set=as_array(spelling)) for spelling in spellings))
     if rows.null_count:
         raise _refused(f"the file {paths.filter(rows.is_null())[0]} is not in the table", store.root)
     if len(rows.unique()) < len(rows):

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.nested import entries, unfolded
+from lakehouse_lib.arrow.nested import entries, offsets_and_entries
 from lakehouse_lib.arrow.types import nullable, without_views
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.arrow import type_from_arrow
@@ -217,12 +217,12 @@ def _align_values(array: pa.Array, target: pa.DataType, name: str, table: str | 
     if pa.types.is_struct(target):
         return _align_struct(array, target, name, table)
     if pa.types.is_map(target):
-        offsets, members = unfolded(entries(array))
+        offsets, members = offsets_and_entries(entries(array))
         keys = _align_values(members.field(0), target.key_type, f"{name}.key", table)
         items = _align_values(members.field(1), target.item_type, f"{name}.value", table)
         return pa.MapArray.from_arrays(offsets, keys, items, type=target)
     if pa.types.is_list(target):
-        offsets, members = unfolded(array)
+        offsets, members = offsets_and_entries(array)
         members = _align_values(members, target.value_type, f"{name}.element", table)
         return pa.ListArray.from_arrays(offsets, members, type=target)
     if array.type == target:

@@ -86,7 +86,7 @@ class S3Client:
         self.options = options
         self._root = root
 
-    def ask(self, what: str, attempt: Callable[[Any], T], *, storing: bool = False) -> T:
+    def call(self, what: str, attempt: Callable[[Any], T], *, storing: bool = False) -> T:
         """The result of ``attempt`` with a boto3 client. Throttling, server errors and missing answers are retried.
 
         If a request got no answer until its deadline, the next requests are tried only once each. Retries start again
@@ -206,7 +206,7 @@ class S3Client:
         config = Config(
             connect_timeout=options.connect_timeout,
             read_timeout=options.timeout,
-            # Retries are made in ``ask``, which has the deadline.
+            # Retries are made in ``call``, which has the deadline.
             retries={"total_max_attempts": 1, "mode": "standard"},
             max_pool_connections=_CONNECTIONS,
             s3={"addressing_style": style},

@@ -43,9 +43,9 @@ def check_conditional_puts(client: S3Client, bucket: str, prefix: str, *, table:
 
 
 def _probe(client: S3Client, place: Mapping[str, str], table: str) -> None:
-    is_refused = client.ask("the test of conditional puts", lambda boto: _is_second_refused(boto, place), storing=True)
+    is_refused = client.call("the test of conditional puts", lambda boto: _is_second_refused(boto, place), storing=True)
     with contextlib.suppress(StoreError):  # without the permission to delete, an empty object stays
-        client.ask("the deletion of a test object", lambda boto: boto.delete_object(**place))
+        client.call("the deletion of a test object", lambda boto: boto.delete_object(**place))
     if not is_refused:
         raise StoreRefusedError(
             f"the server {client.options.endpoint_url or 'of the bucket'} ignores the condition of a put "

@@ -28,7 +28,7 @@ from lakehouse_lib.store.s3.errors import is_transient
 from lakehouse_lib.store.s3.hadoop import spark_access
 from lakehouse_lib.store.s3.hints import hint_for_arrow
 from lakehouse_lib.store.s3.options import SCHEMES, S3Options, location
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,19 +119,19 @@ class S3Store:
 
     def read(self, path: str) -> bytes:
         place = self._readable_key(path)
-        data: bytes = self._client.ask(path, lambda client: client.get_object(**place)["Body"].read())
+        data: bytes = self._client.call(path, lambda client: client.get_object(**place)["Body"].read())
         return data
 
     def put(self, path: str, data: bytes) -> None:
         place = self._own_key(path)
         self._check_size(path, data)
-        self._client.ask(path, lambda client: client.put_object(**place, Body=data), storing=True)
+        self._client.call(path, lambda client: client.put_object(**place, Body=data), storing=True)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         place = self._own_key(path)
         self._check_size(path, data)
         check_conditional_puts(self._client, self._bucket, self._prefix, table=self._root)
-        return self._client.ask(
+        return self._client.call(
             path, lambda client: requests.put_if(client, place, data, IfNoneMatch="*"), storing=True
         )
 
@@ -141,12 +141,12 @@ class S3Store:
         place = self._own_key(path)
         self._check_size(path, data)
         try:
-            tag, current = self._client.ask(path, lambda client: requests.get(client, place))
+            tag, current = self._client.call(path, lambda client: requests.get(client, place))
         except ObjectNotFoundError:
             return False
         if current != expected:
             return False
-        return self._client.ask(path, lambda client: requests.put_if(client, place, data, IfMatch=tag), storing=True)
+        return self._client.call(path, lambda client: requests.put_if(client, place, data, IfMatch=tag), storing=True)
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         last = ""
@@ -180,13 +180,13 @@ class S3Store:
     def delete_many(self, paths: Iterable[str]) -> None:
         keys = (self._own_key(path)["Key"] for path in paths)
         batches = list(iter(lambda: list(islice(keys, _MOST_KEYS_A_DELETE)), []))
-        for _ in in_order(self._delete, batches, _DELETES_AT_ONCE):
+        for _ in map_in_threads(self._delete, batches, _DELETES_AT_ONCE):
             pass
 
     def head(self, path: str) -> ObjectMeta | None:
         place = self._readable_key(path)
         try:
-            answer = self._client.ask(path, lambda client: client.head_object(**place))
+            answer = self._client.call(path, lambda client: client.head_object(**place))
         except ObjectNotFoundError:
             return None
         modified = _milliseconds(answer["LastModified"])
@@ -199,7 +199,7 @@ class S3Store:
         place = self._readable_key(path)
         try:
             # ``storing`` as for a put: an error that a retry does not fix becomes StoreRefusedError.
-            return self._client.ask(
+            return self._client.call(
                 path, lambda client: requests.get_range(client, place, start, length, tag), storing=True
             )
         except ObjectNotFoundError:
@@ -209,7 +209,7 @@ class S3Store:
         import pyarrow as pa
 
         place = self._readable_key(path)
-        data, size = self._client.ask(path, lambda client: requests.get_end(client, place))
+        data, size = self._client.call(path, lambda client: requests.get_end(client, place))
         if len(data) == size:
             return pa.BufferReader(data)
         try:
@@ -268,7 +268,7 @@ class S3Store:
         what = f"the listing of {folder or 'the table'}"
         while True:
             self._list_calls += 1
-            page = self._client.ask(what, partial(requests.list_page, Bucket=self._bucket, Prefix=prefix, **more))
+            page = self._client.call(what, partial(requests.list_page, Bucket=self._bucket, Prefix=prefix, **more))
             yield page
             if not page.get("IsTruncated"):
                 return
@@ -292,7 +292,7 @@ class S3Store:
     def _delete(self, keys: list[str]) -> None:
         for tries in range(_TRIES_OF_A_KEY):
             what = f"the deletion of {len(keys)} objects"
-            failures = self._client.ask(what, partial(requests.delete, bucket=self._bucket, keys=keys))
+            failures = self._client.call(what, partial(requests.delete, bucket=self._bucket, keys=keys))
             if not failures:
                 return
             permanent_failures = [failure for failure in failures if not is_transient(_as_error(failure))]

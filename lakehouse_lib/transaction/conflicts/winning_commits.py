@@ -8,7 +8,7 @@ from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit, re
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.log.table_identity import Landmark
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 
 def read_winners(store: ObjectStore, before: Landmark) -> tuple[list[CommitActions], Landmark]:
@@ -37,7 +37,7 @@ def read_winners(store: ObjectStore, before: Landmark) -> tuple[list[CommitActio
         listed_commit = listed.get(version)
         return read_commit(store, version) if listed_commit is None else read_listed(store, version, listed_commit)
 
-    commits = at_once(store, read, range(first, max(listed, default=first) + 1))
+    commits = map_requests(store, read, range(first, max(listed, default=first) + 1))
     last = commits[-1]
     table_id = next(
         (commit.metadata.id for commit in reversed(commits) if commit.metadata is not None), before.table_id

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, mask_secret
 
-from lakehouse_airflow.connections.extra import extra_of, taken_as_object
+from lakehouse_airflow.connections.extra import extra_of, pop_object
 from lakehouse_airflow.connections.session_keys import SessionKeys, shared_keys
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def aws_options(connection: Connection) -> dict[str, str]:
     secret_key = connection.password or extra.pop("aws_secret_access_key", None)
     keys = _check_keys(name, (access_key, secret_key, extra.pop("aws_session_token", None)))
     profile, region = extra.pop("profile_name", None), extra.pop("region_name", None)
-    role, role_options = extra.pop("role_arn", None), taken_as_object(extra, "assume_role_kwargs", name)
+    role, role_options = extra.pop("role_arn", None), pop_object(extra, "assume_role_kwargs", name)
     sts, endpoint = endpoints.get("sts"), endpoints.get("s3") or extra.get("endpoint_url")
     extra.pop("endpoint_url", None)
     if profile or role:
@@ -86,10 +86,10 @@ def _service_endpoints(extra: dict[str, Any], connection: str) -> dict[str, Any]
     Raises:
         AirflowFailException: it has another service than s3 and sts, or another setting.
     """
-    services = taken_as_object(extra, "service_config", connection)
+    services = pop_object(extra, "service_config", connection)
     endpoints, unsupported = {}, [name for name in services if name not in ("s3", "sts")]
     for service in ("s3", "sts"):
-        settings = taken_as_object(services, service, connection)
+        settings = pop_object(services, service, connection)
         endpoints[service] = settings.pop("endpoint_url", None)
         unsupported += [f"{service}.{setting}" for setting in settings]
     if unsupported:

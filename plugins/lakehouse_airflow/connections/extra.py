@@ -36,7 +36,7 @@ def extra_of(connection: Connection) -> dict[str, Any]:
     return {key: value for key, value in connection.extra_dejson.items() if value is not None}
 
 
-def taken_as_object(extra: dict[str, Any], key: str, connection: str) -> dict[str, Any]:
+def pop_object(extra: dict[str, Any], key: str, connection: str) -> dict[str, Any]:
     """Remove a key from the extra and return its value, a JSON object; empty if the key is missing.
 
     Raises:

@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from lakehouse_airflow.approval import Pointer, Run, read_plan, require_approval
 from lakehouse_airflow.connections.ledger import open_ledger
 from lakehouse_airflow.erasure import plan as erasure_plan
-from lakehouse_airflow.failures import rewritten
+from lakehouse_airflow.failures import rewrite_messages
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import Subject
 
@@ -54,7 +54,7 @@ class Erasure:
                 text = text.replace(place.keys.sql(), f"<keys of request {self.request}>")
             return without_partition_values(text)
 
-        with rewritten(hide_keys):
+        with rewrite_messages(hide_keys):
             yield
 
     def require_same_tables(self, hook: LakehouseHook) -> None:

@@ -47,7 +47,7 @@ class Handle:
             raise ValueError("the handle has no process of a job")
 
     @property
-    def is_here(self) -> bool:
+    def is_on_this_machine(self) -> bool:
         """Whether the job was started on this machine."""
         return self.machine == this_machine()
 

@@ -215,13 +215,13 @@ class JobSubmission(SparkSubmitHook):
             return False
         self.log.info(
             "an earlier try has submitted the job %s (process %d of %s); this try waits for it",
-            *(earlier.name, earlier.process, "this machine" if earlier.is_here else "another machine"),
+            *(earlier.name, earlier.process, "this machine" if earlier.is_on_this_machine else "another machine"),
         )
         try:
             self._folder.put_handle(replace(earlier, adopter=self._submission_name))
             pulse = Pulse(objects)
             self._read_outcome(earlier.name)
-            while self._outcome is None and (earlier.lives() or not earlier.is_here) and pulse.lives():
+            while self._outcome is None and (earlier.lives() or not earlier.is_on_this_machine) and pulse.lives():
                 self._check_not_killed()
                 time.sleep(_POLL_SECONDS)
                 if pulse.is_due():
@@ -235,7 +235,7 @@ class JobSubmission(SparkSubmitHook):
             if not self._is_adopted():
                 self._kill_earlier()
             raise
-        if earlier.is_here:
+        if earlier.is_on_this_machine:
             earlier.kill()  # a JVM may hang after the end of its driver
         if self._outcome is None:
             self.log.info("the job %s has died; it is submitted again", earlier.name)
@@ -260,7 +260,7 @@ class JobSubmission(SparkSubmitHook):
             self.log.info("a later try waits for the job of this try, so the job continues")
             return
         self._kill()
-        if self._earlier is not None and self._earlier.is_here:
+        if self._earlier is not None and self._earlier.is_on_this_machine:
             self._earlier.kill()
         super().on_kill()
 
@@ -290,7 +290,7 @@ class JobSubmission(SparkSubmitHook):
         """End the job of the earlier try: at once on this machine, else at its next pulse."""
         if self._earlier is None:
             return
-        if self._earlier.is_here:
+        if self._earlier.is_on_this_machine:
             self._earlier.kill()
         with suppress(DeltaError):
             self._folder.objects(self._earlier.name).stop()

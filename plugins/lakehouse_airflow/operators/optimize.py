@@ -6,7 +6,7 @@ from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
-from lakehouse_airflow.registry import registered
+from lakehouse_airflow.registry import registered_entry
 from lakehouse_lib.catalogue import COMPACT
 from lakehouse_lib.fleet.registry import Table
 
@@ -31,7 +31,7 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
         self.where = where
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
-        entry = registered(self.table)
+        entry = registered_entry(self.table)
         return {"table": hook.uri(self.table), "target_file_size": file_size(self.target_file_size, entry)}
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002

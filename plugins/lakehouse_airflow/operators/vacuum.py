@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
-from lakehouse_airflow.registry import registered
+from lakehouse_airflow.registry import registered_entry
 from lakehouse_lib.catalogue import VACUUM
 from lakehouse_lib.fleet.registry import VacuumPolicy
 
@@ -94,5 +94,5 @@ def without_paths(table: str, result: VacuumResult | CleanupResult) -> dict[str,
 
 def vacuum_policy(table: str) -> VacuumPolicy:
     """The registry's policy of a table; the default policy for a table that is not registered."""
-    entry = registered(table)
+    entry = registered_entry(table)
     return VacuumPolicy() if entry is None else entry.vacuum

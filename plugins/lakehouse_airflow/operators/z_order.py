@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.operators.optimize import file_size, where_file
-from lakehouse_airflow.registry import registered
+from lakehouse_airflow.registry import registered_entry
 from lakehouse_lib.catalogue import Z_ORDER
 from lakehouse_lib.fleet.registry import Table
 
@@ -52,7 +52,7 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
         return where_file(self.where)
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
-        entry = registered(self.table)
+        entry = registered_entry(self.table)
         return {
             "table": hook.uri(self.table),
             "columns": self.columns if self.columns is not None else self._registered_columns(entry),

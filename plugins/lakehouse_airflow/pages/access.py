@@ -13,7 +13,7 @@ from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, Request
 
 from lakehouse_airflow.factory.settings import erasure_dag_id
-from lakehouse_airflow.pages.live_table import answered_errors, registered_table
+from lakehouse_airflow.pages.live_table import errors_as_http, registered_table
 from lakehouse_airflow.pages.table_dags import dags_of
 from lakehouse_airflow.registry import load_registry
 
@@ -65,13 +65,13 @@ REQUIRED = (Depends(requires_access_asset("GET")), Depends(require_reader))
 
 
 def _dag_of(table: str) -> str:
-    with answered_errors():
+    with errors_as_http():
         registry, _ = registered_table(table)
         return dags_of(registry, [table])[table].dag_id
 
 
 def _dag_of_subject(subject: str) -> str:
-    with answered_errors():
+    with errors_as_http():
         registry = load_registry()
     if subject not in registry.subjects:
         raise HTTPException(404, f"the registry has no subject {subject!r}")

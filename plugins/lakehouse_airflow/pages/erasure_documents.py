@@ -13,7 +13,7 @@ from lakehouse_airflow.erasure.plan import KIND
 from lakehouse_airflow.pages.views.erasure import Documents
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.ledger import is_request
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 if TYPE_CHECKING:
     from lakehouse_lib.fleet.registry import Registry
@@ -35,7 +35,7 @@ def newest_documents(registry: Registry) -> tuple[list[Documents], str | None]:
         logger.warning("the ledger cannot be read: %s", error)
         return [], f"The ledger cannot be read: {error}"
     problems: list[str] = []
-    read = list(in_order(lambda request: _read_or_report(ledger, request, problems), requests, _READERS))
+    read = list(map_in_threads(lambda request: _read_or_report(ledger, request, problems), requests, _READERS))
     return [each for each in read if each is not None and each.plan.get("kind") == KIND], " ".join(problems) or None
 
 

@@ -64,7 +64,7 @@ def open_table(name: str, connection: str | None, version: int | None = None) ->
 
     Raises:
         HTTPException: 404: the registry has no such table, or the connection does not exist.
-        RegistryError, AirflowException, DeltaError: ``answered_errors`` translates them.
+        RegistryError, AirflowException, DeltaError: ``errors_as_http`` translates them.
     """
     registry, entry = registered_table(name)
     hook = hook_of_dag(registry, name) if connection is None else hook_of(connection)
@@ -77,7 +77,7 @@ def hook_of_dag(registry: Registry, name: str) -> LakehouseHook:
 
 
 @contextmanager
-def answered_errors() -> Iterator[None]:
+def errors_as_http() -> Iterator[None]:
     """Translate errors of the registry, the connection and the table into HTTPExceptions with the same text.
 
     503: the registry, the connection or the store cannot be used. 404: the table or the version does not exist. 500:

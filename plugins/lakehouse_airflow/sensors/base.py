@@ -66,7 +66,7 @@ class LakehouseTableSensor(BaseSensorOperator):
         self.table = table
         self.lakehouse_conn_id = lakehouse_conn_id
         self.deferrable = deferrable
-        self.made_version: tuple[str, int] | None = None
+        self.result_version: tuple[str, int] | None = None
 
     @abstractmethod
     def condition(self) -> Condition:
@@ -140,7 +140,7 @@ class LakehouseTableSensor(BaseSensorOperator):
             raise
 
     def _xcom_value(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        self.made_version = (self.table, facts["version"])
+        self.result_version = (self.table, facts["version"])
         return {"table": self.table, **facts}
 
 

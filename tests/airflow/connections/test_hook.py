@@ -160,7 +160,7 @@ def test_what_moves_no_bytes_runs_in_the_task(orders: Path) -> None:
     json.dumps([history, health])
     checkpoint = LakehouseCheckpointOperator(task_id="t", table="orders")
     assert checkpoint.execute({}) == {"table": "orders", "read_version": 1, "version": None}
-    assert checkpoint.made_version == ("orders", 1)
+    assert checkpoint.result_version == ("orders", 1)
     assert (orders / "_delta_log" / f"{1:020d}.checkpoint.parquet").exists()
 
 

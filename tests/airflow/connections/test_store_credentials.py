@@ -166,7 +166,7 @@ def test_a_secret_that_the_roles_service_repeats_is_not_shown(connection: Any, s
 def test_a_poke_is_one_request(s3: S3Server) -> None:
     write_deltalake("s3://lake/poked", pa.table({"a": [1]}), storage_options=LakehouseHook().storage_options("t"))
 
-    async def looks() -> list[polling.Look]:
+    async def looks() -> list[polling.ListedVersion]:
         poll = polling.TablePoll.of("lakehouse_default", "s3://lake/poked")
         first = await poll.look(time.monotonic())
         s3.requests.clear()

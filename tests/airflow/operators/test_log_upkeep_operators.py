@@ -70,7 +70,7 @@ def test_cleanup_forgets_expired_versions_and_counts_them(orders: Path) -> None:
         "dry_run": False,
         "files_deleted": 2,
     }
-    assert done.made_version == ("orders", 3)
+    assert done.result_version == ("orders", 3)
     assert versions(orders) == [2, 3]
     assert len(DeltaTable(str(orders), version=2).to_pyarrow_table()) == 3
     assert len(DeltaTable(str(orders)).to_pyarrow_table()) == 4

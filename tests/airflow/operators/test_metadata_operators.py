@@ -53,7 +53,7 @@ def test_a_version_is_restored_by_its_number_or_a_time(orders: Path, target: int
     restore = LakehouseRestoreOperator(task_id="t", table="orders", target=target)
     result = restore.execute({})
     assert (result["read_version"], result["version"], result["target_version"]) == (2, 3, 1)
-    assert restore.made_version == ("orders", 3)
+    assert restore.result_version == ("orders", 3)
     assert DeltaTable(orders).history(1)[0]["operation"] == "RESTORE"
     assert keys(orders) == [0, 1]
     assert not [path for path in files(orders) - before if path.suffix == ".parquet"]
@@ -146,7 +146,7 @@ def test_a_table_is_altered_in_the_order_of_the_changes(orders: Path) -> None:
     )
     altering.render_template_fields({"params": {"name": "remark"}})
     assert altering.execute({}) == {"table": "orders", "read_version": 2, "version": 7}
-    assert altering.made_version == ("orders", 7)
+    assert altering.result_version == ("orders", 7)
     assert [commit["operation"] for commit in DeltaTable(orders).history(5)][::-1] == [
         "ADD COLUMNS",
         "SET TBLPROPERTIES",

@@ -77,7 +77,7 @@ def test_a_sensor_waits_for_new_rows(tmp_path: Path) -> None:
     result = event_after(sensor, lambda: append(tmp_path / "t", at=[datetime.now(UTC)]))
     assert (result["table"], result["version"]) == (table, 1)
     assert result["age_seconds"] < 3600
-    assert sensor.made_version == (table, 1)
+    assert sensor.result_version == (table, 1)
 
 
 def test_a_sensor_waits_for_a_partition(tmp_path: Path) -> None:
@@ -201,12 +201,12 @@ def test_a_poll_of_many_tables_is_one_listing_a_table(
 def test_a_listing_that_began_earlier_is_not_an_answer(tmp_path: Path) -> None:
     table = commit(tmp_path / "t", 0)
 
-    async def look() -> tuple[polling.Look, polling.Look, polling.Look]:
+    async def look() -> tuple[polling.ListedVersion, polling.ListedVersion, polling.ListedVersion]:
         poll = TablePoll.of("lakehouse_default", table)
         assert TablePoll.of("lakehouse_default", table) is poll
         first = await poll.look(time.monotonic())
         commit(tmp_path / "t", 1)
-        return first, await poll.look(first.at), await poll.look(time.monotonic())
+        return first, await poll.look(first.listed_at), await poll.look(time.monotonic())
 
     first, same, later = asyncio.run(look())
     assert (first.version, later.version) == (0, 1)
@@ -264,7 +264,7 @@ def test_many_tables_share_a_connection_and_a_registry(registry_file: Path, monk
     reads: list[object] = []
     monkeypatch.setattr("lakehouse_airflow.hook.load_registry", lambda: [reads.append(1), load_registry()][1])
 
-    async def look() -> list[polling.Look]:
+    async def look() -> list[polling.ListedVersion]:
         polls = [TablePoll.of("lakehouse_default", name) for name in names]
         for poll in polls:
             await poll.look(time.monotonic())

@@ -65,7 +65,7 @@ def test_text_that_is_no_utf8_is_refused() -> None:
 
 def test_literals_and_nulls() -> None:
     assert arrow_values.literal("a", pa.string()).equals(pa.scalar("a"))
-    assert arrow_values.null(pa.date32()).equals(pa.scalar(None, pa.date32()))
+    assert arrow_values.null_scalar(pa.date32()).equals(pa.scalar(None, pa.date32()))
 
 
 @given(st.lists(st.none() | st.booleans(), max_size=40), st.integers(0, 10), st.integers(0, 3))

@@ -95,7 +95,7 @@ def test_state_has_few_objects_and_the_same_answers(tmp_path: Path) -> None:
         world.run()
     assert world.loaded() == [f"{number:02d}.csv" for number in range(12)]
     state, _ = world.state()
-    assert state.past.next_number == 12
+    assert state.history.next_number == 12
     assert len(world.objects()) < 12
     files = state.look()
     assert files.new.num_rows == 0

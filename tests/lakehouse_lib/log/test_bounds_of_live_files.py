@@ -36,7 +36,7 @@ def test_bounds_are_those_of_the_statistics_of_live_files(tmp_path: Path, has_st
     deltalake.write_deltalake(root, rows(500, 501), mode="append")
     snapshot = load_snapshot(open_store(root))
     assert snapshot.checkpoint_version == 5
-    bounds, paths = snapshot.ask(lambda state: (state.files.bounds(COLUMNS), state.files.columns(["path"])))
+    bounds, paths = snapshot.query(lambda state: (state.files.bounds(COLUMNS), state.files.columns(["path"])))
     expected = bounds_of(snapshot.files, COLUMNS)
     assert paths["path"] == snapshot.files["path"]
     assert list(bounds) == list(COLUMNS)

@@ -22,7 +22,7 @@ from lakehouse_lib.log.checkpoint import write_v2
 from lakehouse_lib.log.checkpoint.columns import FILES, TOP, write_parquet
 from lakehouse_lib.log.checkpoint.footer.bloom_filter import hashes_of, may_hold
 from lakehouse_lib.log.checkpoint.footer.parquet_footer import bloom_bitset, chunk_statistics
-from lakehouse_lib.log.checkpoint.parallel import ahead, in_order
+from lakehouse_lib.log.checkpoint.parallel import map_in_order, read_ahead
 from lakehouse_lib.log.checkpoint.write import write_checkpoint
 from lakehouse_lib.log.last_checkpoint_hint import checksum, read_hint
 from lakehouse_lib.protocol.actions import Protocol
@@ -341,12 +341,12 @@ def test_work_is_done_in_order_and_not_ahead_of_who_takes_it():
         begun.append(number)
         return number
 
-    results = in_order(work, iter(range(100)))
+    results = map_in_order(work, iter(range(100)))
     assert next(results) == 0
     assert len(begun) < 20
     assert list(results) == list(range(1, 100))
-    assert list(ahead(iter(range(10)), 3)) == list(range(10))
+    assert list(read_ahead(iter(range(10)), 3)) == list(range(10))
     with pytest.raises(ZeroDivisionError):
-        list(ahead((1 // number for number in [1, 0, 1]), 3))
+        list(read_ahead((1 // number for number in [1, 0, 1]), 3))
     with pytest.raises(ZeroDivisionError):
-        list(in_order(lambda number: 1 // number, iter([1, 0, 1])))
+        list(map_in_order(lambda number: 1 // number, iter([1, 0, 1])))

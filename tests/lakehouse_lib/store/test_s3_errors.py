@@ -238,7 +238,7 @@ def test_a_secure_line_that_breaks_leaves_in_doubt_what_was_stored(location, s3_
         raise error
 
     with pytest.raises(StoreError) as caught:
-        store._client.ask("x", breaking, storing=True)
+        store._client.call("x", breaking, storing=True)
     assert not isinstance(caught.value, StoreRefusedError)
 
 
@@ -251,7 +251,7 @@ def test_a_secure_line_that_breaks_within_an_object_is_asked_again(store):
             raise answer
         return answer
 
-    assert store._client.ask("x", breaking) == b"all of it"
+    assert store._client.call("x", breaking) == b"all of it"
 
 
 def test_a_server_that_was_silent_until_the_deadline_is_asked_once_a_request(location, s3_server):

@@ -154,7 +154,7 @@ def test_objects_that_mark_folders_are_no_objects(s3_server, store):
 def test_keys_that_no_path_names_are_listed_by_their_location_and_never_touched(s3_server, store):
     others = open_store("s3://bucket", s3_server.options)
     prefix = store.root.removeprefix("s3://bucket/")
-    others._client.ask("x", lambda client: client.put_object(Bucket="bucket", Key=f"{prefix}//old.parquet", Body=b"1"))
+    others._client.call("x", lambda client: client.put_object(Bucket="bucket", Key=f"{prefix}//old.parquet", Body=b"1"))
     store.put("file", b"")
     assert {meta.path for meta in store.walk()} == {"file", f"{store.root}//old.parquet"}
     for verb in (store.read, lambda path: store.delete_many([path])):

@@ -281,7 +281,7 @@ def test_a_key_that_no_path_names_stops_no_vacuum_and_no_proof_passes_it_over(s3
     for number in range(2):
         write_deltalake(location, rows(100 * number), mode="overwrite", storage_options=options)
     key = f"{location.removeprefix('s3://bucket/')}//old.parquet"
-    open_store(location, options)._client.ask(
+    open_store(location, options)._client.call(
         "x", lambda client: client.put_object(Bucket="bucket", Key=key, Body=b"PAR1")
     )
     table = DeltaTable(location, storage_options=options)

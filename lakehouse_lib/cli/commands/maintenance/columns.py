@@ -51,7 +51,7 @@ def run(arguments: Namespace) -> Report:
     tables = on_tables(arguments, uses)
 
     def show(terminal: Terminal) -> None:
-        for number, (name, result) in enumerate(tables.good):
+        for number, (name, result) in enumerate(tables.successes):
             if number:
                 terminal.line()
             terminal.line(f"{name}: {result['queries']:,} queries")

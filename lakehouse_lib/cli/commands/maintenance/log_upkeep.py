@@ -42,7 +42,7 @@ def checkpoint(arguments: Namespace) -> Report:
     tables = on_tables(arguments, work, changes=arguments.run)
 
     def show(terminal: Terminal) -> None:
-        for name, result in tables.good:
+        for name, result in tables.successes:
             version, commits = result["version"], result["commits_since_checkpoint"]
             verb, replay = ("wrote", "replayed") if arguments.run else ("would write", "replay")
             terminal.line(
@@ -50,10 +50,10 @@ def checkpoint(arguments: Namespace) -> Report:
                 if commits
                 else f"{name}: version {version} has a checkpoint"
             )
-        if not arguments.run and tables.good:
+        if not arguments.run and tables.successes:
             terminal.line("Nothing was written; --run writes the checkpoints.")
 
-    has_work = not arguments.run and any(result["commits_since_checkpoint"] for _, result in tables.good)
+    has_work = not arguments.run and any(result["commits_since_checkpoint"] for _, result in tables.successes)
     return Report(tables.document("checkpoint", dry_run=not arguments.run), show, tables.errors, has_work)
 
 
@@ -81,14 +81,14 @@ def cleanup(arguments: Namespace) -> Report:
     tables = on_tables(arguments, work, changes=arguments.run)
 
     def show(terminal: Terminal) -> None:
-        for name, result in tables.good:
+        for name, result in tables.successes:
             verb = "deleted" if arguments.run else "would delete"
             terminal.line(f"{name}: {verb} {len(result['files']):,} files of the log")
             terminal.lines(result["files"])
-        if not arguments.run and tables.good:
+        if not arguments.run and tables.successes:
             terminal.line("Nothing was deleted; --run deletes the files.")
 
-    has_work = not arguments.run and any(result["files"] for _, result in tables.good)
+    has_work = not arguments.run and any(result["files"] for _, result in tables.successes)
     return Report(tables.document("cleanup", dry_run=not arguments.run), show, tables.errors, has_work)
 
 

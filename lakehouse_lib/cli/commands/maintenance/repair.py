@@ -41,7 +41,7 @@ def run(arguments: Namespace) -> Report:
     tables = on_tables(arguments, work, changes=arguments.run)
 
     def show(terminal: Terminal) -> None:
-        for name, result in tables.good:
+        for name, result in tables.successes:
             if result["is_sound"]:
                 terminal.line(f"{name}: no damage")
             for kind, findings in result["findings"].items():
@@ -49,10 +49,10 @@ def run(arguments: Namespace) -> Report:
                 state = "found" if kind in result["unrepaired"] else "repaired"
                 terminal.line(f"{name}: {kind}: {len(lines):,} {state}")
                 terminal.lines(lines)
-        if not arguments.run and any(not result["is_sound"] for _, result in tables.good):
+        if not arguments.run and any(not result["is_sound"] for _, result in tables.successes):
             terminal.line("Nothing was repaired; --run repairs what can be repaired.")
 
-    has_work = any(result["unrepaired"] for _, result in tables.good)
+    has_work = any(result["unrepaired"] for _, result in tables.successes)
     return Report(tables.document("repair", dry_run=not arguments.run), show, tables.errors, has_work)
 
 

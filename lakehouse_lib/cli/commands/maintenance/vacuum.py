@@ -53,17 +53,17 @@ def run(arguments: Namespace) -> Report:
     def show(terminal: Terminal) -> None:
         from lakehouse_lib.cli.terminal import size_text
 
-        for name, result in tables.good:
+        for name, result in tables.successes:
             metrics = result["metrics"]  # the metrics count all files; ``files`` lists only the first files
             files = metrics["numDeletedFiles" if arguments.run else "numFilesToDelete"]
             size = size_text(metrics["sizeOfDataToDelete"])
             verb = "deleted" if arguments.run else "would delete"
             terminal.line(f"{name}: {verb} {files:,} files with {size}")
             terminal.lines(result["files"])
-        if not arguments.run and tables.good:
+        if not arguments.run and tables.successes:
             terminal.line("Nothing was deleted; --run deletes the files.")
 
-    has_work = not arguments.run and any(result["files"] for _, result in tables.good)
+    has_work = not arguments.run and any(result["files"] for _, result in tables.successes)
     return Report(tables.document("vacuum", dry_run=not arguments.run), show, tables.errors, has_work)
 
 

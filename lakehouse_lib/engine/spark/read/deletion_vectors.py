@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 _THREADS = 8
 # A word takes about 50 bytes in Spark's hash table. Above this number, words are not broadcast to every executor.
@@ -70,7 +70,7 @@ def deleted_words(files: pa.Table, store: ObjectStore) -> pa.Table:
     numbers: list[npt.NDArray[np.int32]] = []
     blocks: list[npt.NDArray[np.int32]] = []
     bits: list[npt.NDArray[np.int64]] = []
-    for index, (block, word) in zip(with_vector, in_order(words, with_vector, _THREADS), strict=True):
+    for index, (block, word) in zip(with_vector, map_in_threads(words, with_vector, _THREADS), strict=True):
         numbers.append(np.full(len(block), index, dtype=np.int32))
         blocks.append(block)
         bits.append(word)

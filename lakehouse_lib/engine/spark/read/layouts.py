@@ -21,7 +21,7 @@ from lakehouse_lib.schema import Field
 from lakehouse_lib.schema.column_mapping import field_id, physical_name
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 _THREADS = 8
 _FIELD_ID = b"PARQUET:field_id"
@@ -40,7 +40,7 @@ def layouts(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[Names, pa.Tab
     if mode != "id":
         yield partial(physical_name, mode=mode), files
         return
-    file_layouts = list(in_order(partial(_layout, snapshot.store), files["path"].to_pylist(), _THREADS))
+    file_layouts = list(map_in_threads(partial(_layout, snapshot.store), files["path"].to_pylist(), _THREADS))
     groups: dict[frozenset[tuple[int, str]], int] = {}
     numbers = np.array([groups.setdefault(layout, len(groups)) for layout in file_layouts])
     for layout, number in groups.items():

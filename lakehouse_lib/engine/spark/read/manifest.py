@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import whole
+from lakehouse_lib.arrow.values import as_array
 from lakehouse_lib.engine.parquet.footer import missing_file
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.spark import store_access
@@ -150,7 +150,7 @@ def _sizes(files: pa.Table, store: ObjectStore) -> pa.Array:
 
 def _uris(paths: pa.ChunkedArray, store: ObjectStore) -> pa.Array:
     """The URIs of store paths for Spark, percent-encoded."""
-    paths = whole(paths)
+    paths = as_array(paths)
     base, relative_paths = pa.scalar(_encoded(store_access.uri(store, store.root))), paths
     for location in store.allowed_roots:
         folder = f"{location.rstrip('/')}/"

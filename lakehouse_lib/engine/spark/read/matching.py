@@ -18,7 +18,7 @@ from lakehouse_lib.engine.spark.read.reading import FILE, ROW, parts
 from lakehouse_lib.expressions import Predicate, to_spark_sql
 from lakehouse_lib.protocol.deletion_vector import bitmap_of
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 _THREADS = 8
 _BLOCK, _BITS = "__lakehouse_block", "__lakehouse_bits"
@@ -58,5 +58,7 @@ def _matches(words: pa.Table, files: pa.Table, snapshot: Snapshot) -> pa.Table:
         rows = file_numbers == number
         is_set = np.unpackbits(bits[rows].astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
         positions.append(bitmap_of(np.sort((blocks[rows][:, None] * 64 + np.arange(64))[is_set == 1])).serialize())
-    counts = in_order(lambda path: read_footer(snapshot.store, path).num_rows, chosen["path"].to_pylist(), _THREADS)
+    counts = map_in_threads(
+        lambda path: read_footer(snapshot.store, path).num_rows, chosen["path"].to_pylist(), _THREADS
+    )
     return matches_table(chosen["source"].to_pylist(), list(counts), positions)

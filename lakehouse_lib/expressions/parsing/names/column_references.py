@@ -14,7 +14,7 @@ from lakehouse_lib.expressions.parsing.names.column_names import resolve
 from lakehouse_lib.schema import Schema
 
 
-def opaque(tree: Any, schema: Schema) -> Opaque:
+def spark_expression(tree: Any, schema: Schema) -> Opaque:
     """An expression that only Spark evaluates, with the columns that it reads.
 
     Raises:

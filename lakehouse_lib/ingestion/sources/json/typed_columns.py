@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import json as arrow_json
 
-from lakehouse_lib.arrow.values import bools, flags_of, int64s, literal, numbers_of, whole
+from lakehouse_lib.arrow.values import as_array, bools, flags_of, int64s, literal, numbers_of
 from lakehouse_lib.ingestion.limits import nested_faults
 from lakehouse_lib.ingestion.sources.casts import from_text
 
@@ -83,7 +83,7 @@ def typed_columns(data: bytes, schema: pa.Schema) -> TypedLines | None:
     columns = []
     wrong = np.zeros(len(rows), bool)
     for field in schema:
-        column, misfits = _typed(whole(rows[field.name]), field.type)
+        column, misfits = _typed(as_array(rows[field.name]), field.type)
         wrong |= misfits
         if pa.types.is_nested(field.type):
             for _, _, faulty in nested_faults(column, field):

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.nested import without_nulls
-from lakehouse_lib.arrow.values import bools, flags_of, null, numbers_of, strings
+from lakehouse_lib.arrow.values import bools, flags_of, null_scalar, numbers_of, strings
 from lakehouse_lib.ingestion.limits import BEYOND_YEARS, MUST_NOT_BE_NULL, beyond_years
 from lakehouse_lib.ingestion.sources.blocks import NestedColumn
 from lakehouse_lib.ingestion.sources.casts import from_text, type_name
@@ -103,7 +103,7 @@ def without_misfits(nested: NestedColumn, name: str, values: Sequence[Any]) -> t
     wrong = np.logical_or.reduce([check[2] for check in nested.checks])
     start = json_text(name)
     members = [f"{start}:{json_text(value)}" if bad else None for value, bad in zip(values, wrong, strict=True)]
-    column = pc.if_else(bools(wrong), null(nested.column.type), nested.column)
+    column = pc.if_else(bools(wrong), null_scalar(nested.column.type), nested.column)
     return NestedColumn(column, ()), strings(members)
 
 

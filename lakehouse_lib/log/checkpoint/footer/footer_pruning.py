@@ -19,7 +19,7 @@ _BOUNDED = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_
 _EXACT = ("byte", "short", "integer", "long", "date", "string")
 
 
-def known_of_block(part: ParquetPart, block: int, needs: Needs) -> FileValues | None:
+def values_of_row_group(part: ParquetPart, block: int, needs: Needs) -> FileValues | None:
     """One row with the bounds and partition values of all adds of the row group. If this row cannot match, no add can.
 
     None if the footer does not have enough statistics. The footer cannot show that the bounds of one file are invalid

@@ -26,7 +26,7 @@ from lakehouse_lib.protocol.table_properties import TRUNCATED_RETENTION
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import in_turn
+from lakehouse_lib.store.concurrent import map_requests_ahead
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 
@@ -86,7 +86,9 @@ def newest_version_with(snapshot: Snapshot, name: str) -> int | None:
     newest = oldest if TRACES[name].are_in_files(base) else None
     metadata = base.metadata
     commits = [commit for commit in commits if commit.version <= snapshot.version]
-    for actions in in_turn(store, lambda commit: read_commit(store, commit.version, size=commit.size), commits):
+    for actions in map_requests_ahead(
+        store, lambda commit: read_commit(store, commit.version, size=commit.size), commits
+    ):
         metadata = actions.metadata or metadata
         is_used = FEATURES[name].is_used(metadata, Schema.from_json(metadata.schema_string))
         if is_used or TRACES[name].are_in_commit(actions):

@@ -18,7 +18,7 @@ from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.operations.files import live_records
-from lakehouse_lib.operations.optimize.commit_groups import in_groups
+from lakehouse_lib.operations.optimize.commit_groups import group_parts
 from lakehouse_lib.operations.optimize.limit import parts_within
 from lakehouse_lib.operations.optimize.rewrite import rewrite_target
 from lakehouse_lib.operations.optimize.z_order import saved_trees
@@ -122,7 +122,7 @@ def plan_z_order(
 
     Args:
         layout: the layout of new runs, a key of ``tags.LAYOUTS``; None: the layout of the Z-ordered files, else "kd".
-        interval: seconds between commits; None: all partitions are one run (``commit_groups.in_groups``).
+        interval: seconds between commits; None: all partitions are one run (``commit_groups.group_parts``).
     """
     files = snapshot.prune(predicate)
     sizes = numbers_of(files["size"], np.int64)
@@ -141,7 +141,7 @@ def plan_z_order(
     target = rewrite_target(snapshot, writer_properties=writer_properties)
     work = np.array([sizes[part.rows].sum() for part in parts])
     runs = []
-    for group in in_groups(work, parallelism, interval):
+    for group in group_parts(work, parallelism, interval):
         chosen = {number: parts[number] for number in group.tolist()}
         runs.append(_plan_run(sources, files, chosen, trees, layout, target, target_size, parallelism))
     return Plan(len(files), selection.z_ordered, files, len(parts), tuple(runs))

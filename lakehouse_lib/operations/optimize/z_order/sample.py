@@ -20,7 +20,7 @@ from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.operations.optimize.z_order.keys import is_text, keys, vocabulary
 from lakehouse_lib.operations.optimize.z_order.shuffle import FilePart
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 Keys = NDArray[Any]
 
@@ -85,7 +85,7 @@ def take_sample(
     def sample_file(turn: int) -> pa.Table | None:
         return _read(reader, files[read[turn]], rows_each, groups_each, turn)
 
-    tables = list(in_order(sample_file, range(len(read)), _THREADS))
+    tables = list(map_in_threads(sample_file, range(len(read)), _THREADS))
     sizes = np.array([0 if table is None else len(table) for table in tables])
     if not sizes.any():
         nothing = [np.empty(0, np.int64) for _ in reader.schema.names]

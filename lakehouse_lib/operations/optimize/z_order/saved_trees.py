@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakehouse_lib.arrow.values import strings, whole
+from lakehouse_lib.arrow.values import as_array, strings
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.operations.optimize.z_order.curve import Curve
 from lakehouse_lib.operations.optimize.z_order.keys import is_text, keys
@@ -110,8 +110,8 @@ def load(store: ObjectStore, run: str, columns: Sequence[str], types: Sequence[p
             return []
         names = tuple(name for name, _ in described)
         kinds = [expected[name] for name in names]
-        texts = whole(stored[_TREE]).to_pylist()
-        words = [whole(stored[f"words{number}"]) if is_text(kind) else None for number, kind in enumerate(kinds)]
+        texts = as_array(stored[_TREE]).to_pylist()
+        words = [as_array(stored[f"words{number}"]) if is_text(kind) else None for number, kind in enumerate(kinds)]
     except (DeltaError, pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         logger.warning("%s: the trees of run %s cannot be read: %s", store.root, run, error)
         return []

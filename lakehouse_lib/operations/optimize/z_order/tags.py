@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import bools, column, flags_of, int64s, literal, numbers_of, strings, whole
+from lakehouse_lib.arrow.values import as_array, bools, column, flags_of, int64s, literal, numbers_of, strings
 from lakehouse_lib.engine.base import is_small
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, STRING_MAP
 
@@ -145,8 +145,8 @@ def places_of(files: pa.Table) -> Places:
     Args:
         files: a files table with at least ``tags``.
     """
-    runs = whole(_value(files, RUN)).dictionary_encode()
-    parts = pc.extract_regex(whole(_value(files, CELL)), _CELL)
+    runs = as_array(_value(files, RUN)).dictionary_encode()
+    parts = pc.extract_regex(as_array(_value(files, CELL)), _CELL)
     trees, cells = (_number(pc.struct_field(parts, name)) for name in ("tree", "cell"))
     numbers = pc.fill_null(runs.indices.cast(pa.int64()), literal(-1, pa.int64()))
     return Places(numbers_of(numbers, np.int64), trees, cells, runs.dictionary)

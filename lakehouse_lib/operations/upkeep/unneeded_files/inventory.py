@@ -20,7 +20,7 @@ from lakehouse_lib.operations.upkeep.unneeded_files.removed_objects import folde
 from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, scan_batches
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 from lakehouse_lib.store.uris import scheme_prefix
 
 #: An inventory: the ``manifest.json`` of a bucket's inventory, a Parquet file or a CSV file with a header, several of
@@ -76,7 +76,7 @@ def inventory_objects(inventory: Inventory, needs: FileNeeds) -> ScannedFolder:
 def _stored(scanned: ScannedFolder, store: ObjectStore) -> Iterator[pa.RecordBatch]:
     """The unneeded files and checksums that still exist, with their present sizes and times."""
     for objects in chain(scanned.candidates(), [scanned.checksums]):
-        metas = (meta for meta in at_once(store, store.head, objects["path"].to_pylist()) if meta is not None)
+        metas = (meta for meta in map_requests(store, store.head, objects["path"].to_pylist()) if meta is not None)
         yield from object_batches(metas, store.root, {})
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.sorted_search import count_below
-from lakehouse_lib.arrow.values import literal, strings, whole
+from lakehouse_lib.arrow.values import as_array, literal, strings
 from lakehouse_lib.engine.spark.write import WRITE_KEY
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.retention.tombstones import are_expired
@@ -149,8 +149,8 @@ def file_needs(
     expired_paths = pa.chunked_array(referenced_paths(tombstones.filter(expired), store), type=pa.string())
     return FileNeeds(
         store,
-        whole(needed),
-        whole(expired_paths),
+        as_array(needed),
+        as_array(expired_paths),
         change_files,
         _names_outside(needed),
         cutoff,

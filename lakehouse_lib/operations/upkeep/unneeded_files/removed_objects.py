@@ -20,7 +20,7 @@ from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, s
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import at_once
+from lakehouse_lib.store.concurrent import map_requests
 
 _OBJECTS_OF_A_PAGE = 1_000
 
@@ -58,7 +58,7 @@ def removes_below_checkpoint(latest: Snapshot, since: int = 0, first: int = 0) -
             return None
 
     due = [commit for commit in list_commits(latest.store, first) if commit.version <= latest.checkpoint_version]
-    every = at_once(latest.store, removes, [commit for commit in due if commit.object.modified >= since])
+    every = map_requests(latest.store, removes, [commit for commit in due if commit.object.modified >= since])
     return [table for table in every if table is not None]
 
 
@@ -96,7 +96,7 @@ def removed_objects(needs: FileNeeds) -> ScannedFolder:
         paths = paths.filter(pc.invert(pc.starts_with(paths, f"{folder}/")))
     if not store.is_remote:  # Hadoop's file system for a disk writes checksums
         paths = pa.concat_arrays([paths, checksum_paths(paths)])
-    stored = [meta for meta in at_once(store, store.head, paths.to_pylist()) if meta is not None]
+    stored = [meta for meta in map_requests(store, store.head, paths.to_pylist()) if meta is not None]
     paths = strings([meta.path for meta in stored])
     links = SymbolicLinks.of(store, {} if store.is_remote else links_to(paths, needs.needed, store.root))
     behind = set(paths.filter(links.are_behind(paths)).to_pylist())
@@ -117,7 +117,7 @@ def nested_tables_below(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -
     def table(folder: str) -> str | None:
         return folder if next(store.list_from(f"{folder}/{LOG}"), None) is not None else None
 
-    return [folder for folder in at_once(store, table, sorted(folders)) if folder is not None]
+    return [folder for folder in map_requests(store, table, sorted(folders)) if folder is not None]
 
 
 def links_to(paths: pa.Array | pa.ChunkedArray, needed: pa.Array, root: str) -> dict[str, str]:

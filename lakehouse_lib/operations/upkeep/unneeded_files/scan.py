@@ -19,7 +19,7 @@ from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA, SymbolicLinks, object_batches
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, FolderFacts, split_checksums, with_checksums
 from lakehouse_lib.store import ObjectMeta, ObjectStore
-from lakehouse_lib.threads import in_order
+from lakehouse_lib.threads import map_in_threads
 
 _THREADS = 16
 _SPOOLED_BYTES = 8 << 20
@@ -89,7 +89,7 @@ def scan_table(
             return scan_objects(store, store.list_from(""), by_folder, _ROWS_OF_A_FOLDER, on_listed)
         return scan_objects(store, store.walk(folder), by_folder.below(folder), _ROWS_OF_A_FOLDER, on_listed)
 
-    yield from in_order(scan, ["", *folders], _THREADS, ahead=_THREADS)
+    yield from map_in_threads(scan, ["", *folders], _THREADS, ahead=_THREADS)
 
 
 def scan_objects(

@@ -18,7 +18,7 @@ from lakehouse_airflow.jobs.in_process import run_in_process
 from lakehouse_airflow.jobs.job_folder import JobFolder
 from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.lineage import Lineage, openlineage_of
-from lakehouse_airflow.links import TableVersionLink, made_version
+from lakehouse_airflow.links import TableVersionLink, result_version
 from lakehouse_airflow.operators.base.rendered import read_rendered
 from lakehouse_airflow.registry import is_configured, load_registry, require_registered
 from lakehouse_airflow.task_metadata import task_application, task_metadata
@@ -209,7 +209,7 @@ class LakehouseJobOperator(SubmitOperator):
         self.spark_from_bytes = spark_from_bytes
         self.table = table
         self.registered_only = registered_only
-        self.made_version: tuple[str, int] | None = None
+        self.result_version: tuple[str, int] | None = None
         self.lineage: Lineage | None = None
 
     def locations(self, hook: LakehouseHook) -> list[str]:
@@ -241,7 +241,7 @@ class LakehouseJobOperator(SubmitOperator):
                 require_registered(self.table)
             result = super().execute(context)
             hook = LakehouseHook(self.lakehouse_conn_id)
-            self.made_version = made_version(self.written_table, result)
+            self.result_version = result_version(self.written_table, result)
             describe_events(context, self, self.written_table, self.changed_table(hook), result)
             self.lineage = self.lineage_of(hook, result)
         return result

@@ -12,7 +12,7 @@ from lakehouse_airflow.assets import describe_events
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.lineage import Lineage, openlineage_of
-from lakehouse_airflow.links import TableVersionLink, made_version
+from lakehouse_airflow.links import TableVersionLink, result_version
 from lakehouse_airflow.operators.base.rendered import read_rendered
 from lakehouse_airflow.registry import require_registered
 from lakehouse_airflow.task_metadata import task_metadata
@@ -57,7 +57,7 @@ class LakehouseTableOperator(BaseOperator):
         self.table = table
         self.registered_only = registered_only
         self.lakehouse_conn_id = lakehouse_conn_id
-        self.made_version: tuple[str, int] | None = None
+        self.result_version: tuple[str, int] | None = None
         self.lineage: Lineage | None = None
 
     @abstractmethod
@@ -75,7 +75,7 @@ class LakehouseTableOperator(BaseOperator):
             result = self.run(hook)
             # The link has the version of the result. The latest version may be a later commit of another writer.
             if isinstance(result, Mapping):
-                self.made_version = made_version(self.table, result)
+                self.result_version = result_version(self.table, result)
                 location = hook.uri(self.table)
                 describe_events(context, self, self.table, location, result)
                 self.lineage = Lineage.of_table(hook, location, (), result)

@@ -11,7 +11,7 @@ from airflow.sdk import BaseOperator, Param, timezone
 from lakehouse_airflow.approval import Pointer, Run
 from lakehouse_airflow.connections.ledger import open_ledger
 from lakehouse_airflow.erasure import plan as erasure_plan
-from lakehouse_airflow.failures import as_task_failure, rewritten
+from lakehouse_airflow.failures import as_task_failure, rewrite_messages
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.change_events import VERSIONS_KEY
 from lakehouse_airflow.registry import load_registry
@@ -77,7 +77,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, str]:
         from lakehouse_lib.privacy.partition_values import without_partition_values
 
-        with rewritten(without_partition_values), as_task_failure():
+        with rewrite_messages(without_partition_values), as_task_failure():
             from lakehouse_lib.ledger import digest, new_request
             from lakehouse_lib.privacy.purge import prove
 

@@ -8,7 +8,7 @@ from lakehouse_airflow.factory.settings import erasure_dag_id
 from lakehouse_airflow.pages.access import readable_dags
 from lakehouse_airflow.pages.dag_state import newest_runs, runs_named
 from lakehouse_airflow.pages.erasure_documents import MOST, documents_of, newest_documents
-from lakehouse_airflow.pages.live_table import answered_errors
+from lakehouse_airflow.pages.live_table import errors_as_http
 from lakehouse_airflow.pages.rendering import page
 from lakehouse_airflow.pages.views.erasure import erased_tables, erasure_rows, milliseconds_of, status_of
 from lakehouse_airflow.registry import load_registry
@@ -19,7 +19,7 @@ router = APIRouter()
 @router.get("/erasures", response_class=HTMLResponse)
 def erasures_page(request: Request, user: GetUserDep) -> HTMLResponse:
     """The newest erasures of the subjects whose DAG the user may read."""
-    with answered_errors():
+    with errors_as_http():
         registry = load_registry()
     dag_ids = {erasure_dag_id(subject): subject for subject in registry.subjects}
     subject_of = {dag_id: dag_ids[dag_id] for dag_id in sorted(readable_dags(dag_ids, user))}
@@ -43,7 +43,7 @@ def erasure_page(request: Request, subject: str, erasure: str) -> HTMLResponse:
     Args:
         erasure: the id of the request.
     """
-    with answered_errors():
+    with errors_as_http():
         registry = load_registry()
         documents = documents_of(registry, subject, erasure)
     plan = documents.plan

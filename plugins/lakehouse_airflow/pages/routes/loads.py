@@ -3,7 +3,7 @@
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
-from lakehouse_airflow.pages.live_table import answered_errors, hook_of_dag, registered_table
+from lakehouse_airflow.pages.live_table import errors_as_http, hook_of_dag, registered_table
 from lakehouse_airflow.pages.rendering import page
 from lakehouse_airflow.pages.views.loads import load_rows
 from lakehouse_lib.ingestion.batches.reports import newest_batches
@@ -18,7 +18,7 @@ _BATCHES = 50
 @router.get("/tables/{table}/loads", response_class=HTMLResponse)
 def loads_page(request: Request, table: str) -> HTMLResponse:
     """The loads of a registered table that has a source."""
-    with answered_errors():
+    with errors_as_http():
         registry, entry = registered_table(table)
         if entry.source is None:
             raise HTTPException(404, f"the table {table!r} has no source in the registry, so nothing loads it")

@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 from lakehouse_airflow.operators.maintenance.fleet import fleet_of, record_of
 from lakehouse_airflow.pages.access import require_trigger
 from lakehouse_airflow.pages.dag_state import dag_states
-from lakehouse_airflow.pages.live_table import answered_errors, hook_of_dag, registered_table
+from lakehouse_airflow.pages.live_table import errors_as_http, hook_of_dag, registered_table
 from lakehouse_airflow.pages.rendering import page
 from lakehouse_airflow.pages.table_dags import dags_of
 from lakehouse_airflow.pages.views.run import EFFECTS, planned_rows
@@ -24,7 +24,7 @@ def maintenance_page(request: Request, table: str) -> HTMLResponse:
 
     The run plans again, within the registry's budget. It maintains no other table.
     """
-    with answered_errors():
+    with errors_as_http():
         registry, _ = registered_table(table)
         hook, dag_id = hook_of_dag(registry, table), dags_of(registry, [table])[table].dag_id
         fleet = plan_fleet(fleet_of(registry, [table], hook), Budget(), record_of(registry, hook))

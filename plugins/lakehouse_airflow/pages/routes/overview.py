@@ -6,7 +6,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from lakehouse_airflow.pages.access import readable_dags
 from lakehouse_airflow.pages.dag_state import dag_states
-from lakehouse_airflow.pages.live_table import answered_errors
+from lakehouse_airflow.pages.live_table import errors_as_http
 from lakehouse_airflow.pages.records import DAYS, newest_records
 from lakehouse_airflow.pages.rendering import page
 from lakehouse_airflow.pages.table_dags import dags_of
@@ -36,7 +36,7 @@ def tables(request: Request, user: GetUserDep, q: str = "", sort: str = _SORT, o
         order: ``desc``: the largest value is first; any other text: the smallest value is first.
     """
     column = sort if sort in COLUMNS else _SORT
-    with answered_errors():
+    with errors_as_http():
         registry = load_registry()
         records = newest_records(registry)
         dags = dags_of(registry, registry.fleet())

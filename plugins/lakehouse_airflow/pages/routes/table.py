@@ -10,7 +10,7 @@ from lakehouse_airflow.commit_info import shown_infos
 from lakehouse_airflow.operators.maintenance.fleet import fleet_of
 from lakehouse_airflow.pages.access import may_trigger
 from lakehouse_airflow.pages.health_cache import HealthCache
-from lakehouse_airflow.pages.live_table import LiveTable, answered_errors, open_table
+from lakehouse_airflow.pages.live_table import LiveTable, errors_as_http, open_table
 from lakehouse_airflow.pages.records import DAYS_OF_A_TABLE, records_of
 from lakehouse_airflow.pages.rendering import page
 from lakehouse_airflow.pages.views.commit import commit_of
@@ -53,7 +53,7 @@ def table_page(
         measure: measure the table even if it is large. Otherwise, the page of a large table has the numbers of the
             newest record.
     """
-    with answered_errors():
+    with errors_as_http():
         opened = open_table(table, connection)
         (maintained,) = fleet_of(opened.registry, [table], opened.hook)
         measured = _cache.measurement(maintained, opened.table, partial(_quality, opened), waits=measure)

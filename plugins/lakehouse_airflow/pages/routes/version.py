@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import HTMLResponse
 
 from lakehouse_airflow.commit_info import shown_info
-from lakehouse_airflow.pages.live_table import answered_errors, open_table
+from lakehouse_airflow.pages.live_table import errors_as_http, open_table
 from lakehouse_airflow.pages.rendering import page
 from lakehouse_airflow.pages.views.commit import fields_of, task_of
 from lakehouse_airflow.pages.views.schema import columns_of
@@ -26,7 +26,7 @@ def version_page(
 
     Conditions of the commit are withheld if the table has rows of a subject.
     """
-    with answered_errors():
+    with errors_as_http():
         opened = open_table(table, connection, version)
         store = opened.table.store
         info = shown_info(commit_info(store, version), opened.entry.uri)

@@ -10,10 +10,10 @@ from lakehouse_lib.ingestion.batches.planning import (
     MOST_FILES,
     FileStates,
     History,
-    cut,
+    cut_batches,
     history,
+    settled_states,
     sort_files,
-    without_growing,
 )
 from lakehouse_lib.ingestion.intent_log import Intent, Outcome
 from lakehouse_lib.ingestion.landing import LISTING, Fingerprint, SourceFile
@@ -161,7 +161,7 @@ def test_young_file_waits_whatever_it_was(modified: int, waits: bool) -> None:
 )
 def test_file_that_grows_between_two_looks_waits(first: SourceFile | None, second: SourceFile, waits: bool) -> None:
     before = FileStates(listing(SourceFile("0", 5, 0), *([first] if first else [])))
-    files = without_growing(before, FileStates(listing(second), waiting=("b",)))
+    files = settled_states(before, FileStates(listing(second), waiting=("b",)))
     assert (names(files.new), files.waiting) == (([], ("b", "a")) if waits else (["a"], ("b",)))
 
 
@@ -202,7 +202,7 @@ def test_cut_keeps_the_order_and_the_limits() -> None:
     files = listing(*(SourceFile(name, size, 1) for name, size in zip("abcdefg", (1, 2, 3, 9, 1, 1, 4), strict=True)))
 
     def batches(files_per_batch: int, bytes_per_batch: int | None = None) -> list[str]:
-        return ["".join(file.name for file in batch) for batch in cut(files, files_per_batch, bytes_per_batch)]
+        return ["".join(file.name for file in batch) for batch in cut_batches(files, files_per_batch, bytes_per_batch)]
 
     assert batches(2) == ["ab", "cd", "ef", "g"]
     assert batches(100) == ["abcdefg"]
@@ -210,5 +210,5 @@ def test_cut_keeps_the_order_and_the_limits() -> None:
     assert batches(100, 6) == ["abc", "d", "efg"]
     assert batches(2, 6) == ["ab", "c", "d", "ef", "g"]
     many = listing(*(SourceFile(f"{number}", 1, 1) for number in range(MOST_FILES + 1)))
-    assert [len(batch) for batch in cut(many, 10**9)] == [MOST_FILES, 1]
-    assert list(cut(listing(), 5)) == []
+    assert [len(batch) for batch in cut_batches(many, 10**9)] == [MOST_FILES, 1]
+    assert list(cut_batches(listing(), 5)) == []

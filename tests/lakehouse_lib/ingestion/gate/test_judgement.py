@@ -26,7 +26,7 @@ def rules_of(*expectations: tuple[str, dict[str, Any]]) -> Any:
         ]
     }
     translation = translate(read_rules(suite, SCHEMA.names), SCHEMA)
-    assert translation.rest == ()
+    assert translation.untranslated == ()
     return translation.row_rules
 
 

@@ -29,7 +29,7 @@ def nested(levels: int) -> dict[str, Any]:
 def test_row_rules_have_the_recorded_verdicts_of_great_expectations() -> None:
     entries = recorded_rules()
     translation = translate(rules_of(entries), SCHEMA)
-    assert translation.rest == ()
+    assert translation.untranslated == ()
     assert {entry["type"] for entry in entries} == set(ROW_EXPECTATIONS)
     recorded = {
         str(number): judges.RowVerdict(tuple(entry["broken"]), entry["counted"]) for number, entry in enumerate(entries)
@@ -79,7 +79,7 @@ def test_rules_that_may_differ_are_left_to_great_expectations(
 ) -> None:
     translation = translate([Rule("r", f"expect_{kind}", arguments, arguments.get("column"))], SCHEMA)
     assert (translation.row_rules, translation.table_rules) == ((), ())
-    (rest,) = translation.rest
+    (rest,) = translation.untranslated
     assert reason in rest.reason
 
 
@@ -95,7 +95,7 @@ def test_a_translation_can_be_pickled_and_has_the_order_of_the_columns() -> None
     assert isinstance(translation, Translation)
     assert [rule.rule.id for rule in translation.row_rules] == ["1", "2", "0"]
     assert [rule.rule.id for rule in translation.table_rules] == ["3"]
-    assert [rest.rule.id for rest in translation.rest] == ["4"]
+    assert [rest.rule.id for rest in translation.untranslated] == ["4"]
 
 
 _JSON = st.recursive(

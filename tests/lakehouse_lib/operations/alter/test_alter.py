@@ -228,7 +228,7 @@ MAP = pa.map_(pa.string(), pa.struct([("x", pa.int64())]))
         ),
         ([Field("s", StructType([Field("x", "string")]))], SchemaMismatchError, "s.x is string, expected long"),
         ([Field("a=b", "long")], InvalidSchemaError, "cannot have these names"),
-        ([Field("v", PrimitiveType.as_written("interval year"))], InvalidSchemaError, "interval year"),
+        ([Field("v", PrimitiveType.of_name("interval year"))], InvalidSchemaError, "interval year"),
         ([Field("z", "long", metadata={"delta.invariants": "x"})], InvalidArgumentError, "only engines set"),
         ([], InvalidArgumentError, "at least one"),
         (["z"], InvalidArgumentError, "at least one"),

@@ -56,30 +56,30 @@ def test_vacuum_and_repair_name_their_own_commits(orders: Path) -> None:
     DeltaTable(orders).optimize.compact()
     vacuum = LakehouseVacuumOperator(task_id="t", table="orders", retention_hours=0, enforce_retention=False)
     assert vacuum.execute({})["files_deleted"] == 3
-    assert vacuum.made_version is not None
-    assert operation(orders, vacuum.made_version[1]) == "VACUUM END"
-    assert DeltaTable(orders).version() == vacuum.made_version[1] + 1
+    assert vacuum.result_version is not None
+    assert operation(orders, vacuum.result_version[1]) == "VACUUM END"
+    assert DeltaTable(orders).version() == vacuum.result_version[1] + 1
 
     next(file for file in orders.glob("*.parquet")).unlink()
     repair = LakehouseRepairOperator(task_id="t", table="orders", dry_run=False)
     repair.execute({})
-    assert repair.made_version is not None
-    assert operation(orders, repair.made_version[1]) == "FSCK"
-    assert DeltaTable(orders).version() == repair.made_version[1] + 1
+    assert repair.result_version is not None
+    assert operation(orders, repair.result_version[1]) == "FSCK"
+    assert DeltaTable(orders).version() == repair.result_version[1] + 1
 
 
 @pytest.mark.usefixtures("another_writer")
 def test_a_vacuum_with_nothing_to_do_names_the_version_it_looked_at(orders: Path) -> None:
     vacuum = LakehouseVacuumOperator(task_id="t", table="orders", dry_run=True)
     vacuum.execute({})
-    assert vacuum.made_version == ("orders", 2)
+    assert vacuum.result_version == ("orders", 2)
 
 
 @pytest.mark.usefixtures("another_writer", "orders")
 def test_a_checkpoint_names_its_version() -> None:
     checkpoint = LakehouseCheckpointOperator(task_id="t", table="orders")
     checkpoint.execute({})
-    assert checkpoint.made_version == ("orders", 2)
+    assert checkpoint.result_version == ("orders", 2)
 
 
 @pytest.mark.usefixtures("another_writer")

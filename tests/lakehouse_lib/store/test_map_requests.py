@@ -12,7 +12,7 @@ from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.history import commit_times
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.store import LocalStore
-from lakehouse_lib.store.concurrent import at_once, in_turn
+from lakehouse_lib.store.concurrent import map_requests, map_requests_ahead
 
 
 @pytest.mark.parametrize(("is_remote", "threads"), [(False, 1), (True, 16)])
@@ -26,7 +26,7 @@ def test_answers_come_in_order_and_from_so_many_threads(tmp_path, monkeypatch, i
         met.wait(30)  # nobody continues before so many have arrived
         return item * 2
 
-    assert at_once(LocalStore(str(tmp_path)), ask, range(32)) == list(range(0, 64, 2))
+    assert map_requests(LocalStore(str(tmp_path)), ask, range(32)) == list(range(0, 64, 2))
     assert len(set(thread_ids)) == threads
 
 
@@ -40,15 +40,15 @@ def test_the_first_error_is_raised(tmp_path, monkeypatch, is_remote):
         return item
 
     with pytest.raises(ValueError, match="item 3"):
-        at_once(LocalStore(str(tmp_path)), ask, range(10))
-    assert at_once(LocalStore(str(tmp_path)), ask, []) == []
+        map_requests(LocalStore(str(tmp_path)), ask, range(10))
+    assert map_requests(LocalStore(str(tmp_path)), ask, []) == []
 
 
 @pytest.mark.parametrize(("is_remote", "begun"), [(False, 1), (True, 17)])
 def test_few_answers_wait_for_a_slow_caller(tmp_path, monkeypatch, is_remote, begun):
     monkeypatch.setattr(LocalStore, "is_remote", is_remote)
     requests = []
-    answers = in_turn(LocalStore(str(tmp_path)), lambda item: requests.append(item) or item, range(100))
+    answers = map_requests_ahead(LocalStore(str(tmp_path)), lambda item: requests.append(item) or item, range(100))
     assert next(answers) == 0
     assert len(requests) <= begun
     assert list(answers) == list(range(1, 100))
