@@ -1,10 +1,11 @@
-"""A parser for strict JSON, and excerpts of values for messages."""
+"""A parser for strict JSON, and short texts of values for messages."""
 
 from __future__ import annotations
 
 import json
 import re
 import reprlib
+from collections.abc import Sequence
 from typing import Any
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -29,6 +30,12 @@ def parse_json(text: bytes | str) -> Any:
 def excerpt(value: object) -> str:
     """A value as text of at most 120 characters, for a message."""
     return _REPR.repr(value)[:_EXCERPT]
+
+
+def first_texts(texts: Sequence[str], count: int) -> str:
+    """The first ``count`` texts for a message, and how many more there are: ``a, b and 3 more``."""
+    more = len(texts) - count
+    return ", ".join(texts[:count]) + (f" and {more} more" if more > 0 else "")
 
 
 def _refuse_constant(name: str) -> Any:

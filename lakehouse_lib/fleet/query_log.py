@@ -16,6 +16,7 @@ from typing import Any
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.operations.optimize.z_order.z_order import check_columns
 from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.store.uris import SCHEME
 
 #: A column is suggested if at least this share of the queries filters by it.
 _LEAST_SHARE = 0.1
@@ -138,8 +139,8 @@ def _has_no_prefix(comparison: Any) -> bool:
 
 def _of_events(lines: Iterable[str], location: str) -> Iterator[frozenset[str]]:
     # The scheme in the plan may differ from the scheme of the location. A scan may name folders of the table.
-    path = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*:", "", location).strip("/")
-    is_of_table = re.compile(rf"[\[ ][A-Za-z][A-Za-z0-9+.-]*:/+{re.escape(path)}[/,\]]")
+    path = re.sub(f"^{SCHEME}", "", location).strip("/")
+    is_of_table = re.compile(rf"[\[ ]{SCHEME}/+{re.escape(path)}[/,\]]")
     by_execution: dict[object, frozenset[str] | None] = {}
     for line in lines:
         if "physicalPlanDescription" not in line:

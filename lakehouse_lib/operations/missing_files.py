@@ -11,14 +11,16 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import as_array, bools, strings
 from lakehouse_lib.errors import ObjectNotFoundError, PathOutsideTableError
+from lakehouse_lib.json_text import first_texts
 from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import map_requests
+from lakehouse_lib.store.uris import SCHEME
 
 #: Matches a path in another store.
-_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_ELSEWHERE = re.compile(f"{SCHEME}//")
 #: The existence of up to this many files is checked by one request per file, of more files by a listing of the table.
 _MOST_REQUESTS = 1000
 #: The largest number of paths in an error.
@@ -95,10 +97,9 @@ def missing_paths(files: pa.Table, store: ObjectStore) -> pa.Array:
 
 def missing_files_error(missing: pa.Array, version: Snapshot, hint: str) -> ObjectNotFoundError:
     """The error for a version that cannot be used because of these missing files; the message names up to ten."""
-    named = ", ".join(missing.slice(0, _NAMED_IN_ERROR).to_pylist())
-    more = f" and {len(missing) - _NAMED_IN_ERROR} more" if len(missing) > _NAMED_IN_ERROR else ""
+    named = first_texts(missing.to_pylist(), _NAMED_IN_ERROR)
     return ObjectNotFoundError(
-        f"{len(missing)} of {version.file_count} files of version {version.version} do not exist: {named}{more}",
+        f"{len(missing)} of {version.file_count} files of version {version.version} do not exist: {named}",
         table=version.store.root,
         version=version.version,
         hint=hint,

@@ -24,6 +24,7 @@ from lakehouse_lib.schema.column_mapping import is_generated
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import map_requests
+from lakehouse_lib.store.uris import SCHEME
 
 _SIDECARS = f"/{file_names.SIDECARS}/"
 #: The columns of checkpoints and sidecars (PROTOCOL.md, section Checkpoint Schema).
@@ -31,7 +32,7 @@ _ACTIONS = frozenset(
     "add remove cdc metaData protocol txn commitInfo domainMetadata checkpointMetadata sidecar".split()  # noqa: SIM905
 )
 # Paths that ``file_paths.canonical`` may return unchanged, because they have no canonical form.
-_MAY_LEAVE = r"^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.\.(/|$)|\x00|/$|^\.?$"
+_MAY_LEAVE = rf"^{SCHEME}|(^|/)\.\.(/|$)|\x00|/$|^\.?$"
 #: First bytes of a Parquet file with a plain footer, and with an encrypted footer.
 _MAGICS = (b"PAR1", b"PARE")
 _LONGEST_LINK_SHOWN = 200

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow.values import as_array, strings
 from lakehouse_lib.errors import PathOutsideTableError
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.uris import scheme_prefix
+from lakehouse_lib.store.uris import SCHEME, scheme_prefix
 
 #: The folder of change files, below the table's folder.
 CHANGE_DATA = "_change_data"
 
 # Characters that RFC 3986 allows unescaped in a path, except the percent sign.
 _SAFE = "/-._~!$&'()*+,;=:@"
-_SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:"
+_SCHEME = f"^{SCHEME}"
 _NOT_PLAIN = rf"%|^/|{_SCHEME}|(^|/)\.\.?(/|$)|//|/$|\x00|^$"
 # file:/x, file:///x and file://localhost/x are local; another authority is another machine.
 _LOCAL = r"^(?i:file):(?://(?i:localhost)?)?(/)"

@@ -83,8 +83,8 @@ class TableTrigger(BaseTrigger):
                 return
             # Also accept a listing that another trigger begins in the second half of the interval. So triggers that
             # began at different times share listings.
-            not_before = look.at + self.poke_interval / 2
-            await asyncio.sleep(look.at + self.poke_interval - time.monotonic())
+            not_before = look.listed_at + self.poke_interval / 2
+            await asyncio.sleep(look.listed_at + self.poke_interval - time.monotonic())
 
     async def _check(self, poll: TablePoll, version: int) -> dict[str, Any] | None:
         from lakehouse_lib.fleet.conditions import condition_of
@@ -155,8 +155,8 @@ class TableVersionEventTrigger(BaseEventTrigger):
                         yield TriggerEvent({"table": self.table, "from_version": first, "to_version": cursor})
             if error is not None:
                 self.log.warning("table %s: %s; the next poke is in %s s", self.table, error, self.poke_interval)
-            not_before = look.at + self.poke_interval / 2
-            await asyncio.sleep(look.at + self.poke_interval - time.monotonic())
+            not_before = look.listed_at + self.poke_interval / 2
+            await asyncio.sleep(look.listed_at + self.poke_interval - time.monotonic())
             # The version is stored after the sleep, because Airflow stores the event a moment after it is fired.
             if cursor is not None and cursor != stored and await self._store_version(cursor):
                 stored = cursor

@@ -12,8 +12,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from lakehouse_lib.protocol.property_values import size
+from lakehouse_lib.store.uris import SCHEME
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=/)")
+_SCHEME = re.compile(f"{SCHEME}(?=/)")
 
 
 def _resolve(location: str, info: ValidationInfo) -> str:

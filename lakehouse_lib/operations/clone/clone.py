@@ -33,7 +33,7 @@ from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.uris import scheme_prefix
+from lakehouse_lib.store.uris import SCHEME, scheme_prefix
 from lakehouse_lib.transaction import Conflict, Unknown, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 _READ_BYTES = 8 << 20
 _FILES_PER_TASK = 16
 #: Matches a path in another store, and an absolute path of a log.
-_OTHER_STORE, _ABSOLUTE = r"^[A-Za-z][A-Za-z0-9+.-]*://", r"^/|^[A-Za-z][A-Za-z0-9+.-]*:"
+_OTHER_STORE, _ABSOLUTE = f"^{SCHEME}//", f"^/|^{SCHEME}"
 
 
 @dataclass(frozen=True)

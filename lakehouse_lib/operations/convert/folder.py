@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.json_text import first_texts
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import are_hidden
@@ -64,10 +65,9 @@ def open_folder(store: ObjectStore, columns: Sequence[str], strategy: PartitionS
         ),
     ):
         if len(paths):
-            named = ", ".join(paths.slice(0, _SHOWN).to_pylist())
-            more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+            named = first_texts(paths.to_pylist(), _SHOWN)
             raise InvalidArgumentError(
-                f"the folder has {problem}: {named}{more}", table=table, hint=hint, code="DELTA_CANNOT_CONVERT"
+                f"the folder has {problem}: {named}", table=table, hint=hint, code="DELTA_CANNOT_CONVERT"
             )
     if not len(objects):
         raise InvalidArgumentError(

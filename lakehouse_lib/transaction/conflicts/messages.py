@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from lakehouse_lib.errors import InvalidSchemaError
 from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.json_text import excerpt, first_texts
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.schema import Field, Schema
@@ -79,7 +79,7 @@ def _schema_change(before: str, after: str) -> list[str]:
     ]
     if new_names:
         pairs = [f"{excerpt(name)} to {excerpt(new_name)}" for name, new_name in new_names.items()]
-        changes.append("renamed " + _list_in_words(pairs))
+        changes.append("renamed " + first_texts(pairs, _MOST_NAMES))
     return changes or ["changed the order of the columns"]
 
 
@@ -102,9 +102,4 @@ def _protocol(protocol: Protocol) -> str:
 
 
 def _first_names(names: Iterable[str]) -> str:
-    return _list_in_words([excerpt(name) for name in names])
-
-
-def _list_in_words(words: Sequence[str]) -> str:
-    more = len(words) - _MOST_NAMES
-    return ", ".join(words[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return first_texts([excerpt(name) for name in names], _MOST_NAMES)

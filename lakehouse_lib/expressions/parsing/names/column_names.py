@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import Column
+from lakehouse_lib.json_text import first_texts
 from lakehouse_lib.schema import DataType, Schema, StructType
 
 
@@ -41,8 +42,7 @@ def _unknown(parts: Sequence[str], path: list[str], within: DataType, owner: str
         )
     by_lower = {column_name.lower(): column_name for column_name in within.names}
     close = [by_lower[match] for match in difflib.get_close_matches(parts[len(path)].lower(), by_lower, n=3)]
-    shown = close or within.names[:20]
-    others = "" if close or len(within.names) <= 20 else f" and {len(within.names) - 20} more"
-    listed = ", ".join(".".join([*path, column_name]) for column_name in shown) + others
-    hint = f"Did you mean {listed}?" if close else f"The columns are {listed}" if shown else "It has no columns"
+    names = close or within.names
+    listed = first_texts([".".join([*path, column_name]) for column_name in names], 20)
+    hint = f"Did you mean {listed}?" if close else f"The columns are {listed}" if names else "It has no columns"
     return InvalidPredicateError(message, hint=hint, code="DELTA_PREDICATE_COLUMN_NOT_FOUND")

@@ -21,7 +21,7 @@ from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, s
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import map_requests
-from lakehouse_lib.store.uris import scheme_prefix
+from lakehouse_lib.store.uris import SCHEME, scheme_prefix
 
 #: An inventory: the ``manifest.json`` of a bucket's inventory, a Parquet file or a CSV file with a header, several of
 #: them, or an Arrow reader.
@@ -135,7 +135,7 @@ def _relative(paths: pa.Array, store: ObjectStore) -> tuple[pa.Array, pa.Array]:
     root = f"{store.root.rstrip('/')}/"
     is_inside = pc.starts_with(paths, root)
     relative = pc.if_else(is_inside, pc.utf8_slice_codeunits(paths, len(root)), paths)
-    is_odd = pc.match_substring_regex(relative, r"^/|^[A-Za-z][A-Za-z0-9+.-]*://|(^|/)\.{0,2}(/|$)|\x00")
+    is_odd = pc.match_substring_regex(relative, rf"^/|^{SCHEME}//|(^|/)\.{{0,2}}(/|$)|\x00")
     return relative, pc.fill_null(pc.invert(is_odd), literal(False, pa.bool_()))
 
 

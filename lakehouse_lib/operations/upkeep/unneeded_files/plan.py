@@ -21,6 +21,7 @@ from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.retention.tombstones import are_expired
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.uris import SCHEME
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.Chun
 
 def _names_outside(references: pa.ChunkedArray) -> pa.Array:
     """The file names of the references that lead out of the table."""
-    outside = references.filter(pc.match_substring_regex(references, r"^/|^[A-Za-z][A-Za-z0-9+.-]*:"))
+    outside = references.filter(pc.match_substring_regex(references, f"^/|^{SCHEME}"))
     # Some references are decoded and some are not, so a name with a percent sign counts in both forms.
     names = pc.unique(_file_names(outside))
     escaped = names.filter(pc.match_substring(names, "%")).to_pylist()
