@@ -139,8 +139,8 @@ def _has_no_prefix(comparison: Any) -> bool:
 
 def _of_events(lines: Iterable[str], location: str) -> Iterator[frozenset[str]]:
     # The scheme in the plan may differ from the scheme of the location. A scan may name folders of the table.
-    path = re.sub(f"^{SCHEME}", "", location).strip("/")
-    is_of_table = re.compile(rf"[\[ ]{SCHEME}/+{re.escape(path)}[/,\]]")
+    path = re.sub(f"^{SCHEME}:", "", location).strip("/")
+    is_of_table = re.compile(rf"[\[ ]{SCHEME}:/+{re.escape(path)}[/,\]]")
     by_execution: dict[object, frozenset[str] | None] = {}
     for line in lines:
         if "physicalPlanDescription" not in line:

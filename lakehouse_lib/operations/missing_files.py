@@ -20,7 +20,7 @@ from lakehouse_lib.store.concurrent import map_requests
 from lakehouse_lib.store.uris import SCHEME
 
 #: Matches a path in another store.
-_ELSEWHERE = re.compile(f"{SCHEME}//")
+_ELSEWHERE = re.compile(f"{SCHEME}://")
 #: The existence of up to this many files is checked by one request per file, of more files by a listing of the table.
 _MOST_REQUESTS = 1000
 #: The largest number of paths in an error.

@@ -32,7 +32,7 @@ _ACTIONS = frozenset(
     "add remove cdc metaData protocol txn commitInfo domainMetadata checkpointMetadata sidecar".split()  # noqa: SIM905
 )
 # Paths that ``file_paths.canonical`` may return unchanged, because they have no canonical form.
-_MAY_LEAVE = rf"^{SCHEME}|(^|/)\.\.(/|$)|\x00|/$|^\.?$"
+_MAY_LEAVE = rf"^{SCHEME}:|(^|/)\.\.(/|$)|\x00|/$|^\.?$"
 #: First bytes of a Parquet file with a plain footer, and with an encrypted footer.
 _MAGICS = (b"PAR1", b"PARE")
 _LONGEST_LINK_SHOWN = 200

@@ -27,7 +27,7 @@ CHANGE_DATA = "_change_data"
 
 # Characters that RFC 3986 allows unescaped in a path, except the percent sign.
 _SAFE = "/-._~!$&'()*+,;=:@"
-_SCHEME = f"^{SCHEME}"
+_SCHEME = f"^{SCHEME}:"
 _NOT_PLAIN = rf"%|^/|{_SCHEME}|(^|/)\.\.?(/|$)|//|/$|\x00|^$"
 # file:/x, file:///x and file://localhost/x are local; another authority is another machine.
 _LOCAL = r"^(?i:file):(?://(?i:localhost)?)?(/)"

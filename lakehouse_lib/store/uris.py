@@ -8,9 +8,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from lakehouse_lib.errors import InvalidArgumentError
 
-#: The scheme of a URI and its colon, as the text of a regular expression (RFC 3986, section 3.1).
-SCHEME = "[A-Za-z][A-Za-z0-9+.-]*:"
-_SCHEME = re.compile(rf"({SCHEME})/+")
+#: The scheme of a URI, as the text of a regular expression (RFC 3986, section 3.1).
+SCHEME = "[A-Za-z][A-Za-z0-9+.-]*"
+_SCHEME = re.compile(rf"({SCHEME}):/+")
 #: Text that may be, or precede, a secret. A colon in the host that does not precede a port may separate an access key
 #: from its secret.
 _PRIVATE = re.compile(r"[@?#]|%40|^[^/]*:(?!\d{1,5}(?:/|\Z)|\Z)")

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from lakehouse_lib.protocol.property_values import size
 from lakehouse_lib.store.uris import SCHEME
 
-_SCHEME = re.compile(f"{SCHEME}(?=/)")
+_SCHEME = re.compile(f"{SCHEME}:(?=/)")
 
 
 def _resolve(location: str, info: ValidationInfo) -> str:

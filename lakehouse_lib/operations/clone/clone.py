@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 _READ_BYTES = 8 << 20
 _FILES_PER_TASK = 16
 #: Matches a path in another store, and an absolute path of a log.
-_OTHER_STORE, _ABSOLUTE = f"^{SCHEME}//", f"^/|^{SCHEME}"
+_OTHER_STORE, _ABSOLUTE = f"^{SCHEME}://", f"^/|^{SCHEME}:"
 
 
 @dataclass(frozen=True)

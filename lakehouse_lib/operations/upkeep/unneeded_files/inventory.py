@@ -135,7 +135,7 @@ def _relative(paths: pa.Array, store: ObjectStore) -> tuple[pa.Array, pa.Array]:
     root = f"{store.root.rstrip('/')}/"
     is_inside = pc.starts_with(paths, root)
     relative = pc.if_else(is_inside, pc.utf8_slice_codeunits(paths, len(root)), paths)
-    is_odd = pc.match_substring_regex(relative, rf"^/|^{SCHEME}//|(^|/)\.{{0,2}}(/|$)|\x00")
+    is_odd = pc.match_substring_regex(relative, rf"^/|^{SCHEME}://|(^|/)\.{{0,2}}(/|$)|\x00")
     return relative, pc.fill_null(pc.invert(is_odd), literal(False, pa.bool_()))
 
 

@@ -233,7 +233,7 @@ def _hidden(paths: pa.ChunkedArray, partition_columns: Sequence[str]) -> pa.Chun
 
 def _names_outside(references: pa.ChunkedArray) -> pa.Array:
     """The file names of the references that lead out of the table."""
-    outside = references.filter(pc.match_substring_regex(references, f"^/|^{SCHEME}"))
+    outside = references.filter(pc.match_substring_regex(references, f"^/|^{SCHEME}:"))
     # Some references are decoded and some are not, so a name with a percent sign counts in both forms.
     names = pc.unique(_file_names(outside))
     escaped = names.filter(pc.match_substring(names, "%")).to_pylist()
