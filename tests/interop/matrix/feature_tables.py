@@ -246,6 +246,37 @@ def domain_metadata(table: OurTable) -> None:
     table.has(rows([0, *range(2, 10)]))
 
 
+@line(FEATURES, "clustering columns")
+def clustering_columns(table: OurTable) -> None:
+    table.write(rows(FIRST), rows(FIRST))
+    table.write(rows(SECOND), rows(range(16)), mode="append")
+    table.open().alter.cluster_by(["id"])
+    table.has(rows(range(16)))
+    table.open().optimize.z_order(["id"])
+    table.has(rows(range(16)))
+    assert set(table.open().snapshot.files["clusteringProvider"].to_pylist()) == {"lakehouse"}
+    table.write(rows(range(16, 20)), rows(range(20)), mode="append")
+    table.open().delete("id = 3")
+    left = [key for key in range(20) if key != 3]
+    table.has(rows(left))
+    table.open().alter.cluster_by(["part", "id"])
+    table.has(rows(left))
+    table.open().optimize.z_order(["part", "id"])
+    table.has(rows(left))
+
+
+@line(FEATURES, "clustering columns, removed")
+def clustering_columns_removed(table: OurTable) -> None:
+    table.write(rows(FIRST), rows(FIRST))
+    table.open().alter.cluster_by(["id"])
+    table.has(rows(FIRST))
+    table.write(rows(SECOND), rows(range(16)), mode="append")
+    table.open().alter.cluster_by(None)
+    table.has(rows(range(16)))
+    table.open().optimize.compact()
+    table.has(rows(range(16)))
+
+
 @line(FEATURES, "in-commit timestamps")
 def in_commit_timestamps(table: OurTable) -> None:
     lifecycle(table, {"delta.enableInCommitTimestamps": "true"})
