@@ -34,47 +34,60 @@ class ChangedFiles:
 
     Attributes:
         change: the kind of change of all these rows; None: each row has its own kind.
-        before: True: the files have the schema before the commit; False: the schema after the commit.
+        has_old_schema: True: the files have the schema before the commit; False: the schema after the commit.
     """
 
     files: pa.Table
     change: ChangeType
-    before: bool = False
+    has_old_schema: bool = False
 
 
 def changed_files(commit: CommitActions, store: ObjectStore) -> list[ChangedFiles]:
-    """The changes of a commit, in up to four parts. Parts without files are left out.
+    """The changes of a commit: its change files, or up to four parts.
 
-    Removed files may lack partition values and size; ``with_fields_of_adds`` adds them.
+    The parts are removed files, rows that new deletion vectors hide, rows that they no longer hide, and added files.
+    Parts without files are left out. Removed files may lack partition values and size, which ``with_complete_removes``
+    adds.
+
+    Raises:
+        DeltaError: a deletion vector, or the footer of a file without statistics, cannot be read.
     """
     if len(commit.changes):
         return [ChangedFiles(as_files(commit.changes), None)]
     added, removed = commit.adds, commit.removes
-    kept_added, kept_removed, deleted, restored = _pair(commit, store)
+    is_whole_add, is_whole_remove, deletions, restorations = _split_pairs(commit, store)
     parts = [
-        ChangedFiles(as_files(removed.filter(kept_removed)), "delete", before=True),
-        ChangedFiles(deleted, "delete"),
-        ChangedFiles(restored, "insert"),
-        ChangedFiles(as_files(added.filter(kept_added)), "insert"),
+        ChangedFiles(as_files(removed.filter(is_whole_remove)), "delete", has_old_schema=True),
+        ChangedFiles(deletions, "delete"),
+        ChangedFiles(restorations, "insert"),
+        ChangedFiles(as_files(added.filter(is_whole_add)), "insert"),
     ]
     return [part for part in parts if len(part.files)]
 
 
-def with_fields_of_adds(changed: ChangedFiles, store: ObjectStore, version: int, partitioned: bool) -> ChangedFiles:
-    """If a remove action of a commit lacks fields, replace all removed files by their add actions.
+def with_complete_removes(
+    removes: ChangedFiles, store: ObjectStore, version: int, is_partitioned: bool
+) -> ChangedFiles:
+    """Removed files with the size and the partition values, without which their rows cannot be read.
 
-    A remove action may lack the size and the partition values of the file, but rows cannot be read without them.
+    A remove action may lack these fields. If one of the actions lacks a field, all removed files are replaced by their
+    add actions in the version before the commit.
+
+    Args:
+        removes: files that the commit removed.
+        version: the version of the commit.
+        is_partitioned: whether the table has partition columns.
 
     Raises:
         LogCorruptedError: a removed file was not a file of the table.
-        DeltaError: as ``load_snapshot`` of the version before.
+        DeltaError: the version before the commit cannot be loaded.
     """
-    removed = changed.files
+    removed = removes.files
     is_incomplete = pc.is_null(removed["size"])
-    if partitioned:
+    if is_partitioned:
         is_incomplete = pc.or_(is_incomplete, pc.is_null(removed["partitionValues"]))
     if not pc.any(is_incomplete, min_count=0).as_py():
-        return changed
+        return removes
     earlier = load_snapshot(store, version - 1).files if version else removed.slice(0, 0)
     positions = pc.index_in(file_keys(removed, store), value_set=file_keys(earlier, store))
     unknown = removed.filter(pc.is_null(positions))
@@ -85,46 +98,49 @@ def with_fields_of_adds(changed: ChangedFiles, store: ObjectStore, version: int,
             version=version,
             hint=f"Restore the log from a backup, or read the changes after version {version}",
         )
-    return replace(changed, files=earlier.take(positions))
+    return replace(removes, files=earlier.take(positions))
 
 
-def _pair(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array, pa.Table, pa.Table]:
-    """Pair the add and the remove of the same file: the commit has replaced the file's deletion vector.
+def _split_pairs(commit: CommitActions, store: ObjectStore) -> tuple[pa.Array, pa.Array, pa.Table, pa.Table]:
+    """Separate the files whose deletion vector was replaced from the files that were added or removed.
+
+    A commit that replaces the deletion vector of a file has a pair of actions: it removes and adds the same file.
 
     Returns:
-        Four values. Two masks: the adds, and the removes, that have ``dataChange`` and are in no pair. Two files
-        tables: their live rows are the rows that the new vectors delete, and the rows that the new vectors restore.
+        A mask of the adds that are in no pair and have ``dataChange``; the same mask of the removes; a files table
+        whose live rows are the rows that only the new vectors hide; and a files table whose live rows are the rows
+        that only the old vectors hide.
     """
     added, removed = commit.adds, commit.removes
     add_paths = file_paths.canonical(added["path"], store)
     remove_paths = file_paths.canonical(removed["path"], store)
     is_unpaired_add = pc.invert(pc.is_in(add_paths, value_set=remove_paths))
     is_unpaired_remove = pc.invert(pc.is_in(remove_paths, value_set=add_paths))
-    changes_added, changes_removed = (files["dataChange"].combine_chunks() for files in (added, removed))
-    deleted: list[dict[str, Any]] = []
-    restored: list[dict[str, Any]] = []
+    add_data_change, remove_data_change = (files["dataChange"].combine_chunks() for files in (added, removed))
+    deletions: list[dict[str, Any]] = []
+    restorations: list[dict[str, Any]] = []
     remove_indexes = {remove_paths[index].as_py(): index for index in _positions(pc.invert(is_unpaired_remove))}
     for index in _positions(pc.invert(is_unpaired_add)):
         remove_index = remove_indexes[add_paths[index].as_py()]
-        if not changes_added[index].as_py() and not changes_removed[remove_index].as_py():
+        if not add_data_change[index].as_py() and not remove_data_change[remove_index].as_py():
             continue
-        new = added.slice(index, 1)
-        vectors = [table["deletionVector"][0].as_py() for table in (removed.slice(remove_index, 1), new)]
+        new_file = added.slice(index, 1)
+        vectors = [table["deletionVector"][0].as_py() for table in (removed.slice(remove_index, 1), new_file)]
         if vectors[0] == vectors[1]:
             continue
         old_hidden, new_hidden = (deletion_vector.load(store, vector) for vector in vectors)
-        rows = _rows(new, store)
-        for changed_rows, entries in ((new_hidden - old_hidden, deleted), (old_hidden - new_hidden, restored)):
+        row_count = _row_count(new_file, store)
+        for changed_rows, entries in ((new_hidden - old_hidden, deletions), (old_hidden - new_hidden, restorations)):
             if len(changed_rows):
-                deletion_vector.check_rows(changed_rows, new["path"][0].as_py(), rows, table=store.root)
+                deletion_vector.check_rows(changed_rows, new_file["path"][0].as_py(), row_count, table=store.root)
                 # The statistics may describe only the rows that the new vector does not hide.
-                values = {"deletionVector": deletion_vector.all_but(changed_rows, rows), "stats": None}
-                entries.append(new.to_pylist()[0] | values)
+                values = {"deletionVector": deletion_vector.all_but(changed_rows, row_count), "stats": None}
+                entries.append(new_file.to_pylist()[0] | values)
     return (
-        pc.and_(is_unpaired_add, changes_added),
-        pc.and_(is_unpaired_remove, changes_removed),
-        pa.Table.from_pylist(deleted, schema=FILE_SCHEMA),
-        pa.Table.from_pylist(restored, schema=FILE_SCHEMA),
+        pc.and_(is_unpaired_add, add_data_change),
+        pc.and_(is_unpaired_remove, remove_data_change),
+        pa.Table.from_pylist(deletions, schema=FILE_SCHEMA),
+        pa.Table.from_pylist(restorations, schema=FILE_SCHEMA),
     )
 
 
@@ -133,7 +149,7 @@ def _positions(mask: pa.Array) -> list[int]:
     return [int(index) for index in np.flatnonzero(mask.to_numpy(zero_copy_only=False))]
 
 
-def _rows(file: pa.Table, store: ObjectStore) -> int:
+def _row_count(file: pa.Table, store: ObjectStore) -> int:
     """The number of rows in a file, including deleted rows, from its statistics, else from its footer."""
     row_count = num_records(file)[0].as_py()
     if row_count is not None:

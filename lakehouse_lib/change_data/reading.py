@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.change_data.files import ChangedFiles, changed_files, with_fields_of_adds
+from lakehouse_lib.change_data.files import ChangedFiles, changed_files, with_complete_removes
 from lakehouse_lib.change_data.schemas import check_readable_as, feed_schema, partition_columns_as
 from lakehouse_lib.change_data.versions import CommitRange
 from lakehouse_lib.engine.base import Engine
@@ -127,12 +127,12 @@ def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:
         if current is None or not has_change_data_feed(current):
             raise _no_feed(store, version)
         for changed in changed_files(commit, store):
-            described = (before if changed.before else None) or current
+            described = (before if changed.has_old_schema else None) or current
             if described.schema_string not in checked:
                 check_readable_as(end, described, version)
                 checked.add(described.schema_string)
-            if changed.before:
-                changed = with_fields_of_adds(changed, store, version, bool(described.partition_columns))
+            if changed.has_old_schema:
+                changed = with_complete_removes(changed, store, version, bool(described.partition_columns))
             files = _with_commit_values(changed, version, time)
             parts.append(_Part(files, partition_columns_as(end, described), changed.change is None))
         before = current

@@ -39,37 +39,49 @@ def commit_range(
     *,
     allow_out_of_range: bool = False,
 ) -> CommitRange:
-    """The commits within all of the given bounds, which are inclusive; None: no bound.
+    """The commits between a start and an end, both inclusive.
+
+    The start is a version, a timestamp, or the later of both. The end is a version, a timestamp, or the earlier of
+    both; None for both: the latest version.
 
     Args:
-        starting_version: at least one of ``starting_version`` and ``starting_timestamp`` is given.
+        starting_version: needed if ``starting_timestamp`` is None.
         ending_version: a version after the latest version means the latest version.
-        starting_timestamp, ending_timestamp: ISO 8601 text or a datetime; without a zone: UTC. A start before the
-            oldest commit in the log means this commit, as in delta-spark.
+        starting_timestamp, ending_timestamp: ISO 8601 text or a datetime; without a zone: UTC. They are rounded to
+            milliseconds. A start before the oldest commit in the log means this commit, as in delta-spark.
         allow_out_of_range: return an empty range for a start after the latest version, instead of an error.
 
+    Returns:
+        The commits; empty if no commit is in the range, for example if ``ending_timestamp`` is before the commit of
+        ``starting_version``.
+
     Raises:
-        InvalidArgumentError: there is no start, a bound is not valid, or the end is before the start.
-        VersionNotFoundError: the start is after the latest commit, or a commit was cleaned up.
+        InvalidArgumentError: there is no start, a bound is not valid, the ending version is before the starting
+            version, or the ending timestamp is before the starting timestamp.
+        VersionNotFoundError: the start is after the latest commit, and ``allow_out_of_range`` is false; or a commit of
+            the range was cleaned up.
         TableNotFoundError: the log has no commit.
     """
     root = store.root
-    first, ending = (
+    start_version, end_version = (
         _version(starting_version, "starting_version", root),
         _version(ending_version, "ending_version", root),
     )
-    since, until = _milliseconds(starting_timestamp, root), _milliseconds(ending_timestamp, root)
-    if first is None and since is None:
+    start_time, end_time = _milliseconds(starting_timestamp, root), _milliseconds(ending_timestamp, root)
+    if start_version is None and start_time is None:
         raise InvalidArgumentError(
             "the change data feed needs a starting version or timestamp",
             table=root,
             hint="Give starting_version or starting_timestamp",
             code="DELTA_INVALID_VERSION",
         )
-    for start, end in ((first, ending), (since, until)):
+    for start, end, given_start, given_end in (
+        (start_version, end_version, starting_version, ending_version),
+        (start_time, end_time, starting_timestamp, ending_timestamp),
+    ):
         if start is not None and end is not None and end < start:
             raise InvalidArgumentError(
-                f"the end {end} of the changes is before their start {start}",
+                f"the changes end at {given_end}, before their start at {given_start}",
                 table=root,
                 hint="Swap the start and the end",
                 code="DELTA_INVALID_VERSION",
@@ -78,18 +90,21 @@ def commit_range(
     if not listed:
         raise TableNotFoundError(f"the location has no table: {file_names.LOG} has no commit", table=root)
     latest = listed[-1].version
-    # With a starting time, the first commit may be any commit of the log, so all commit times are needed.
-    last = ending if ending is not None and since is None else latest
-    times = commit_times(store, listed, first or 0, last)
-    start = max(first or 0, _first_from(since, times, latest))
+    # With a starting timestamp, the times of commits after the ending version are needed, too. Without them, a start
+    # after the ending version would seem to be after the latest version.
+    last = end_version if end_version is not None and start_time is None else latest
+    times = commit_times(store, listed, start_version or 0, last)
+    start = max(start_version or 0, _first_version_from(start_time, times, latest))
     if start > latest and not allow_out_of_range:
+        is_version_later = start_version is not None and start_version > latest
+        given_bound = f"version {start_version}" if is_version_later else str(starting_timestamp)
         raise VersionNotFoundError(
-            f"the start of the changes is after the latest version {latest}",
+            f"the changes start at {given_bound}, after the latest version {latest}",
             table=root,
             version=latest,
             hint="Give an earlier start, or allow_out_of_range=True to get no changes instead",
         )
-    stop = min(latest, latest if ending is None else ending, _last_until(until, times, latest))
+    stop = min(latest, latest if end_version is None else end_version, _last_version_until(end_time, times, latest))
     missing = [version for version in range(start, stop + 1) if version not in times]
     if missing:
         raise VersionNotFoundError(
@@ -99,7 +114,9 @@ def commit_range(
             hint=f"Start at version {max(missing) + 1} or later",
         )
     lost_commits = [
-        commit.version for commit in listed if commit.version not in times and (first or 0) <= commit.version <= last
+        commit.version
+        for commit in listed
+        if commit.version not in times and (start_version or 0) <= commit.version <= last
     ]
     if lost_commits and start <= lost_commits[-1] + 1:
         raise VersionNotFoundError(
@@ -123,16 +140,18 @@ def _version(version: int | None, name: str, root: str) -> int | None:
     return version
 
 
-def _first_from(moment: int | None, times: dict[int, int], latest: int) -> int:
-    if moment is None:
+def _first_version_from(start_time: int | None, times: dict[int, int], latest: int) -> int:
+    """The first version that was committed at or after a time; ``latest`` + 1 if there is none."""
+    if start_time is None:
         return 0
-    return min((version for version, time in times.items() if time >= moment), default=latest + 1)
+    return min((version for version, time in times.items() if time >= start_time), default=latest + 1)
 
 
-def _last_until(moment: int | None, times: dict[int, int], latest: int) -> int:
-    if moment is None:
+def _last_version_until(end_time: int | None, times: dict[int, int], latest: int) -> int:
+    """The last version that was committed at or before a time; -1 if there is none."""
+    if end_time is None:
         return latest
-    return max((version for version, time in times.items() if time <= moment), default=-1)
+    return max((version for version, time in times.items() if time <= end_time), default=-1)
 
 
 def _milliseconds(moment: str | datetime | None, root: str) -> int | None:

@@ -37,7 +37,7 @@ ANN = {"id": "ann", "name": "ann"}
 class JobInThisProcess:
     """The job ``erase`` without Spark: the same deletes, in the same order."""
 
-    done_before_failing = None
+    partial_result = None
 
     def __init__(self, job: str, arguments: list[str], *, private_files: dict[str, str], **_: Any) -> None:
         self.deletes = json.loads(private_files["--deletes-file"])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.fleet.health.record import HealthRecord
     from lakehouse_lib.fleet.table_run import MaintainedTable
 
-#: The largest number of writers that are printed.
+#: At most this many writers are printed.
 _WRITERS = 3
 
 
@@ -27,26 +27,28 @@ def configure(parser: ArgumentParser) -> None:
     add_tables(parser)
     add_optional(parser, Z_ORDER, "columns")
     add_optional(parser, COMPACT, "target_file_size")
-    add_parameter(parser, Parameter("record", "flag", "append the numbers to the history of health", default=False))
+    add_parameter(
+        parser, Parameter("record", "flag", "append the metrics and the score to the history of health", default=False)
+    )
     add_parameter(parser, RECORDS)
     add_exit_code(parser)
 
 
 def run(arguments: Namespace) -> Report:
-    """The metrics of each table, and the verbs that are due."""
+    """Report the metrics of each table and the verbs that are due. ``--record`` also records the metrics."""
 
     history = _history(arguments)
-    looks: list[tuple[str, Health]] = []
+    measurements: list[tuple[str, Health]] = []
 
-    def look(table: MaintainedTable) -> dict[str, Any]:
+    def measure(table: MaintainedTable) -> dict[str, Any]:
         table = with_policy(table, cluster_by=arguments.columns, target_file_size=arguments.target_file_size)
-        metrics, values = _health(table)
-        looks.append((table.name, metrics))
-        return values
+        metrics, result = _metrics_and_result(table)
+        measurements.append((table.name, metrics))
+        return result
 
-    tables = on_tables(arguments, look)
+    tables = on_tables(arguments, measure)
     if history is not None:
-        history.append(looks)
+        history.append(measurements)
 
     def show(terminal: Terminal) -> None:
         if len(tables.results) == 1:
@@ -60,7 +62,7 @@ def run(arguments: Namespace) -> Report:
 
 
 def _history(arguments: Namespace) -> HealthRecord | None:
-    """The history to which the numbers are appended; None without ``--record``.
+    """The history to which metrics and scores are appended; None without ``--record``.
 
     Raises:
         UsageError: neither the command line nor the registry has the location of the history.
@@ -72,11 +74,14 @@ def _history(arguments: Namespace) -> HealthRecord | None:
     registry = registry_of(arguments)
     records = arguments.records or (None if registry is None else registry.records)
     if records is None:
-        raise UsageError("--record needs a folder", hint="Give --records FOLDER, or a registry with records")
+        raise UsageError(
+            "--record has no folder for the history", hint="Give --records FOLDER, or a registry with records"
+        )
     return HealthRecord(records, options_for(records, arguments.storage_options))
 
 
-def _health(table: MaintainedTable) -> tuple[Health, dict[str, Any]]:
+def _metrics_and_result(table: MaintainedTable) -> tuple[Health, dict[str, Any]]:
+    """The metrics of a table, and the result for it: metrics, score and due verbs as plain values."""
     from lakehouse_lib.errors import UnsupportedFeatureError
     from lakehouse_lib.fleet.health import score
     from lakehouse_lib.fleet.health.fleet_health import health_of
@@ -86,13 +91,13 @@ def _health(table: MaintainedTable) -> tuple[Health, dict[str, Any]]:
 
     snapshot, policy = load_snapshot(table.store), table.policy
     metrics = health_of(table)
-    numbers = {**metrics.to_dict(), "score": score(metrics).to_dict()}
+    values = {**metrics.to_dict(), "score": score(metrics).to_dict()}
     try:
         steps = steps_of(table.name, snapshot, policy, Corrections([]))
     except UnsupportedFeatureError as error:  # a table that can be read, but not maintained
-        return metrics, {**numbers, "due": [], "not_maintained": error.statement}
+        return metrics, {**values, "due": [], "not_maintained": error.statement}
     due = [{"verb": step.verb, "reason": step.reason} for step in steps]
-    return metrics, {**numbers, "due": due, "not_maintained": None}
+    return metrics, {**values, "due": due, "not_maintained": None}
 
 
 def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:
@@ -100,7 +105,7 @@ def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:
 
     score, writes = health["score"], health["writes"]
     sizes = [health[key] for key in ("p05_file_size", "median_file_size", "p95_file_size")]
-    since = health["checkpoint_version"]
+    checkpoint_version = health["checkpoint_version"]
     values: dict[str, Any] = {
         "score": f"{score['points']} of 100",
         "version": f"{health['version']} of {time_text(health['timestamp'])}",
@@ -115,7 +120,7 @@ def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:
         "removed files": f"{health['tombstones']:,} with {size_text(health['tombstone_bytes'])}; past the retention: "
         f"{health['reclaimable_files']:,} with {size_text(health['reclaimable_bytes'])}",
         "log": f"{health['versions']:,} commits, {health['commits_since_checkpoint']:,} since "
-        + ("the start" if since is None else f"the checkpoint of version {since}"),
+        + ("the start" if checkpoint_version is None else f"the checkpoint of version {checkpoint_version}"),
         "writes": f"{writes['commits']:,} commits in {writes['days']} days"
         + "".join(f", {writer['commits']:,} {_writer_text(writer)}" for writer in writes["writers"][:_WRITERS]),
         "protocol": f"reader {health['min_reader_version']}, writer {health['min_writer_version']}",
@@ -124,8 +129,12 @@ def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:
     if health["deleted_rows"]:
         values["deleted rows"] = f"{health['deleted_rows']:,}, which deletion vectors hide"
     if health["skipping"]:
-        values["skipped files"] = [f"{share:.0%} for one {column}" for column, share in health["skipping"].items()]
-        values["not Z-ordered"] = f"{health['unclustered_files']:,} files; {health['unmerged_runs']:,} runs to merge"
+        values["skipped files"] = [
+            f"{share:.0%} in a query for one value of {column}" for column, share in health["skipping"].items()
+        ]
+        values["not Z-ordered"] = (
+            f"{health['unclustered_files']:,} files; {health['unmerged_runs']:,} runs of z_order to merge"
+        )
     terminal.line(name)
     terminal.pairs(values)
     terminal.line()
@@ -143,7 +152,7 @@ def _show_table(terminal: Terminal, name: str, health: dict[str, Any]) -> None:
 
 
 def _writer_text(writer: dict[str, Any]) -> str:
-    """The operation of a writer, and its name: the Airflow DAG, else the user, else the engine."""
+    """The operation of a writer, and the writer's name: the Airflow DAG, else the user, else the engine."""
     name = writer["dag"] or writer["user"] or writer["engine"]
     operation = writer["operation"] or "of unknown operation"
     return operation if name is None else f"{operation} by {name}"
@@ -153,18 +162,20 @@ def _show_fleet(terminal: Terminal, tables: TableResults) -> None:
     """Print a row for each table. A table that cannot be read has the code of its error instead of numbers."""
     from lakehouse_lib.cli.terminal import Size
 
-    def due(health: dict[str, Any]) -> Any:
+    def due_verbs(health: dict[str, Any]) -> Any:
         return [step["verb"] for step in health["due"]] if health["not_maintained"] is None else "not maintained"
 
     titles = ("table", "score", "version", "files", "size", "small files", "past retention", "commits to replay", "due")
     rows: list[tuple[Any, ...]] = []
-    for each in tables.results:
-        health = each.result
+    for table_result in tables.results:
+        health = table_result.result
         if health is None:
-            rows.append((each.table.name, *[None] * (len(titles) - 2), each.error and each.error.code))
+            rows.append(
+                (table_result.table.name, *[None] * (len(titles) - 2), table_result.error and table_result.error.code)
+            )
             continue
         row = (
-            each.table.name,
+            table_result.table.name,
             health["score"]["points"],
             health["version"],
             health["files"],
@@ -172,7 +183,7 @@ def _show_fleet(terminal: Terminal, tables: TableResults) -> None:
             health["small_files"],
             Size(health["reclaimable_bytes"]),
             health["commits_since_checkpoint"],
-            due(health),
+            due_verbs(health),
         )
         rows.append(row)
     terminal.rows(titles, rows)

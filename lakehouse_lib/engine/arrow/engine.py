@@ -17,7 +17,7 @@ from lakehouse_lib.engine.base import OnTask, Piece, WriteTarget, after
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import match_files
 from lakehouse_lib.engine.parquet.scan import Scan
-from lakehouse_lib.engine.parquet.updating import update_tasks, updated_files
+from lakehouse_lib.engine.parquet.updating import run_update_tasks, update_tasks
 from lakehouse_lib.engine.parquet.writer import write_rows
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.shared import InTask, Shared
@@ -120,7 +120,7 @@ class ArrowEngine:
     ) -> pa.Table:
         for value in values.values():
             check_renderable(value)
-        return updated_files(self, update_tasks(target, files, matches, values, self.parallelism), target)
+        return run_update_tasks(self, update_tasks(target, files, matches, values, self.parallelism), target)
 
     def compute(self, rows: pa.Table, alias: str, columns: Mapping[str, str]) -> pa.Table | None:  # noqa: ARG002
         return None

@@ -1,8 +1,8 @@
-"""Rows of data files with new values in some columns, written into new files (UPDATE).
+"""Write rows of data files with new values into new files (UPDATE).
 
-If Arrow can evaluate the predicate, the values and the rules of the table, one task matches the rows of its files and
-writes them. Otherwise, or if few bytes are read, ``Engine.match`` finds the rows first, and ``Engine.update`` writes
-them.
+If Arrow can evaluate the predicate, the values and the rules of the table, each task finds the matching rows of its
+files and writes them. Otherwise, ``Engine.match`` finds the rows first, and then ``Engine.update`` writes them. On
+Spark, an update that reads few bytes also runs in these two steps.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class UpdateTask:
 def update_tasks(
     target: WriteTarget, files: pa.Table, matches: pa.Table, values: Mapping[str, Value], parallelism: int
 ) -> list[UpdateTask]:
-    """Update tasks for files, in shares of about equal size.
+    """The update tasks for files, in shares of about equal size, the largest files first.
 
     Args:
         files: a files table.
         matches: a table of MATCHES_SCHEMA with the same files in the same order.
     """
-    read = files.select([*COPIED_COLUMNS])
+    task_files = files.select([*COPIED_COLUMNS])
     return [
-        UpdateTask(target, read.take(int64s(rows)), matches["positions"].take(int64s(rows)), values)
+        UpdateTask(target, task_files.take(int64s(rows)), matches["positions"].take(int64s(rows)), values)
         for rows in shares(numbers_of(files["size"], np.int64), parallelism)
     ]
 
@@ -76,15 +76,16 @@ class MatchingUpdateTask:
     values: Mapping[str, Value]
 
 
-def update_matching(
+def update_matching_rows(
     engine: Engine, target: WriteTarget, files: pa.Table, predicate: Predicate, values: Mapping[str, Value]
 ) -> tuple[pa.Table, pa.Table]:
-    """Write the live rows of files for which a predicate is true, with new values, as new data files.
+    """Find the live rows for which a predicate is true, and write them with new values as new data files.
 
-    Arrow evaluates the predicate, the values and the rules of the target.
+    Arrow must be able to evaluate the predicate, the values and the rules of the target.
 
     Args:
-        files: a files table.
+        files: a files table of the files to search.
+        values: the new values by column, as the schema spells it.
 
     Returns:
         The matches without deleted rows (MATCHES_SCHEMA), and the files table of the new files.
@@ -92,9 +93,9 @@ def update_matching(
     Raises:
         DeltaError: the error of a task. The files of all tasks are deleted.
     """
-    read = files.select([*COPIED_COLUMNS])
+    task_files = files.select([*COPIED_COLUMNS])
     tasks = [
-        MatchingUpdateTask(target, read.take(int64s(rows)), predicate, values)
+        MatchingUpdateTask(target, task_files.take(int64s(rows)), predicate, values)
         for rows in shares(numbers_of(files["size"], np.int64), engine.parallelism)
     ]
 
@@ -108,44 +109,46 @@ def update_matching(
 
 
 def match_and_update_rows(task: MatchingUpdateTask) -> pa.Table:
-    """Run a task; its result is a pair of tables as ``update_matching`` returns it (RESULT_SCHEMA)."""
+    """Run a matching update task. The result (RESULT_SCHEMA) holds a pair as ``update_matching_rows`` returns it."""
 
     def run() -> tuple[pa.Table, pa.Table]:
         target = task.target
         matches: list[pa.Table] = [pa.Table.from_batches([], MATCHES_SCHEMA)]
         recomputed = target.computed.recomputed(task.values)
-        files = write_checked(with_computed(_matched_and_updated(task, matches), recomputed, target), target)
+        files = write_checked(with_computed(_update_matches(task, matches), recomputed, target), target)
         return pa.concat_tables(matches), files
 
     return result_of(run)
 
 
-def _matched_and_updated(task: MatchingUpdateTask, matches: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+def _update_matches(task: MatchingUpdateTask, matches: list[pa.Table]) -> Iterator[pa.RecordBatch]:
     """The matching rows with new values. Appends the matches of each file to ``matches``.
 
-    A row group without a matching row is read only in the columns of the predicate.
+    First, the columns of the predicate are read. Then all columns are read, of the row groups with a matching row.
     """
     store, layout, predicate = task.target.store, task.target.layout, task.predicate
-    tested = TableReader(store, replace(layout, row_ids=None), layout.columns(sorted(predicate.columns)))
+    predicate_reader = TableReader(store, replace(layout, row_ids=None), layout.columns(sorted(predicate.columns)))
     reader = TableReader(store, layout, layout.schema)
     for path, (file, constants) in zip(task.files["path"].to_pylist(), reader.files(task.files), strict=True):
-        places = []
-        for group in tested.candidates(file, predicate):
-            matching = tested.mask(tested.row_group(file, group, constants, deleted_too=True), predicate)
-            live = file.live_mask(group)
-            matching = matching if live is None else pc.and_(matching, live)
+        positions = []
+        for group in predicate_reader.candidates(file, predicate):
+            matching = predicate_reader.mask(
+                predicate_reader.row_group(file, group, constants, deleted_too=True), predicate
+            )
+            live_mask = file.live_mask(group)
+            matching = matching if live_mask is None else pc.and_(matching, live_mask)
             if matching.true_count:
-                places.append(file.starts[group] + np.flatnonzero(flags_of(matching)))
-                yield from _with_values(
+                positions.append(file.starts[group] + np.flatnonzero(flags_of(matching)))
+                yield from _with_new_values(
                     reader.row_group(file, group, constants, mask=matching), task.values, task.target
                 )
-        if places:
+        if positions:
             matches.append(
-                matches_table([path], [file.metadata.num_rows], [bitmap_of(np.concatenate(places)).serialize()])
+                matches_table([path], [file.metadata.num_rows], [bitmap_of(np.concatenate(positions)).serialize()])
             )
 
 
-def updated_files(engine: Engine, tasks: Sequence[UpdateTask], target: WriteTarget) -> pa.Table:
+def run_update_tasks(engine: Engine, tasks: Sequence[UpdateTask], target: WriteTarget) -> pa.Table:
     """Run update tasks on an engine; returns the files table of the files that they wrote.
 
     Raises:
@@ -156,23 +159,25 @@ def updated_files(engine: Engine, tasks: Sequence[UpdateTask], target: WriteTarg
 
 
 def update_rows(task: UpdateTask) -> pa.Table:
-    """Run an update task; the result is the files table of the files that it wrote (RESULT_SCHEMA).
+    """Run an update task. The result (RESULT_SCHEMA) holds the files table of the new files.
 
     Rows that a deletion vector hides are not updated. Updated rows keep their row id, and get the version of the commit
     as row commit version.
     """
     target = task.target
     recomputed = target.computed.recomputed(task.values)
-    return result_of(lambda: write_checked(with_computed(_updated(task), recomputed, target), target))
+    return result_of(lambda: write_checked(with_computed(_updated_rows(task), recomputed, target), target))
 
 
-def _updated(task: UpdateTask) -> Iterator[pa.RecordBatch]:
+def _updated_rows(task: UpdateTask) -> Iterator[pa.RecordBatch]:
+    """The rows at the positions of a task, with new values."""
     reader = TableReader(task.target.store, task.target.layout, task.target.layout.schema)
     for rows in rows_at(reader, task.files, task.positions.to_pylist()):
-        yield from _with_values(rows, task.values, task.target)
+        yield from _with_new_values(rows, task.values, task.target)
 
 
-def _with_values(rows: pa.Table, values: Mapping[str, Value], target: WriteTarget) -> Iterator[pa.RecordBatch]:
+def _with_new_values(rows: pa.Table, values: Mapping[str, Value], target: WriteTarget) -> Iterator[pa.RecordBatch]:
+    """The rows with new values. Their row commit versions become null, which stands for the version of the commit."""
     columns = dict(zip(rows.column_names, rows.columns, strict=True))
     columns |= values_of(values, rows, target.layout.schema, table=target.store.root)
     if target.layout.row_ids is not None:

@@ -43,34 +43,36 @@ _MOST_DISTINCT = 0.9  # a dictionary is used if at most this share of the sample
 class DataFileWriter:
     """A writer of one partition's rows into files of about the target size.
 
-    Rows have the columns of ``column_names``. No file is opened before the first row. A file is closed when it is full,
-    by ``roll`` or by ``finish``. After an error, call ``abort``.
+    Rows have the columns of ``column_names``. A file is opened for its first row group, and is closed when it has about
+    the target size. ``roll`` and ``finish`` also close smaller files. After an error, call ``abort``.
 
     Args:
         target: the table.
-        values: the partition values, spelled as in ``partitionValues`` of the log.
+        values: the partition values by the column's physical name, as texts of ``partitionValues`` in the log; None:
+            the table has no partition columns.
     """
 
     def __init__(self, target: WriteTarget, values: Mapping[str, str | None] | None = None) -> None:
         self._target = target
         self._values = dict(values or {})
         self._layout = target.layout.physical
-        self._names = column_names(target.layout)
+        self._column_names = column_names(target.layout)
         self._schema = stored_schema(target.layout)
-        self._copies = [
+        # The values of the partition columns that data files store, too.
+        self._partition_scalars = [
             partition_values.to_typed(pa.array([self._values[field.name]], pa.string()), field.type)[0]
             for field in self._layout.copied_partition_columns.fields
         ]
         self._options = file_options(target)
-        self._size = target_file_size(target.configuration, target.target_file_size, table=target.store.root)
+        self._target_size = target_file_size(target.configuration, target.target_file_size, table=target.store.root)
         self._row_group_rows = self._options.row_group_rows or _ROW_GROUP_ROWS
-        self._row_group_bytes = min(_ROW_GROUP_BYTES, max(_SMALLEST_ROW_GROUP_BYTES, self._size))
-        self._indexed = indexed_leaves(target)
+        self._row_group_bytes = min(_ROW_GROUP_BYTES, max(_SMALLEST_ROW_GROUP_BYTES, self._target_size))
+        self._statistics_columns = indexed_leaves(target)
         folders = [partition_values.hive_path(self._values, self._layout.partition_columns)]
         folders = [file_paths.CHANGE_DATA, *folders] if target.is_change_data else folders
         self._folder = "/".join(filter(None, folders))
-        self._job = uuid.uuid4()
-        self._numbers = count()
+        self._writer_id = uuid.uuid4()
+        self._file_numbers = count()
         self._pending: list[pa.Table] = []
         self._pending_rows = 0
         self.pending_bytes = 0
@@ -78,10 +80,11 @@ class DataFileWriter:
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
         self._row_groups = 0
-        self._floats: dict[statistics.ParquetPath, statistics.FloatRange] = {}
-        self._without_statistics = self._options.without_statistics  # and columns in which NaN was found
-        self._opened: list[str] = []
-        self._rows: list[FileRow] = []
+        self._float_ranges: dict[statistics.ParquetPath, statistics.FloatRange] = {}
+        # Columns whose footers get no statistics. A column in which NaN is found is added.
+        self._without_statistics = self._options.without_statistics
+        self._paths: list[str] = []
+        self._file_rows: list[FileRow] = []
 
     @property
     def is_open(self) -> bool:
@@ -90,12 +93,14 @@ class DataFileWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Add rows; they are written to a file when a row group is complete."""
-        rows = rows.select(self._names)
-        for value in self._copies:
+        rows = rows.select(self._column_names)
+        for value in self._partition_scalars:
             rows = rows.append_column("", pa.repeat(value, len(rows)))
         try:
             rows = with_types(rows, self._schema)
-        except NullMemberError:  # only copied rows of another writer contain this null; the library checks its own rows
+        except NullMemberError:
+            # Only rows that are copied from a file of another writer can have this null, because this library checks
+            # new rows. The copy keeps the null, so the columns of later files are nullable.
             self.flush()
             self.roll()
             self._schema = nullable(self._schema)
@@ -119,22 +124,22 @@ class DataFileWriter:
         group = pa.concat_tables(self._pending)
         self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
         ranges = statistics.float_ranges(group)
-        with_nan = {path for path, float_range in ranges.items() if float_range.has_nan}
-        is_new = not with_nan <= self._without_statistics
-        self._without_statistics |= with_nan
+        nan_columns = {path for path, float_range in ranges.items() if float_range.has_nan}
+        has_new_nan_column = not nan_columns <= self._without_statistics
+        self._without_statistics |= nan_columns
         if self._writer is None:
             self._open(group)
-        elif is_new:
+        elif has_new_nan_column:
             self._write_again()
         self._write_group(group)
-        self._floats = statistics.union(self._floats, ranges)
+        self._float_ranges = statistics.union(self._float_ranges, ranges)
         assert self._sink is not None
-        written = self._sink.tell()
-        if written + written // self._row_groups // 2 >= self._size:
+        file_bytes = self._sink.tell()
+        if file_bytes + file_bytes // self._row_groups // 2 >= self._target_size:
             self.roll()
 
     def roll(self) -> None:
-        """Close the open file; later rows go to a new one."""
+        """Close the open file. Pending and later rows go to the next file."""
         if self._writer is None:
             return
         footer, size = self._close()
@@ -142,18 +147,18 @@ class DataFileWriter:
         stats = statistics.from_footer(
             footer,
             self._layout.schema,
-            indexed=self._indexed,
-            floats={path: values for path, values in self._floats.items() if path not in omitted},
+            indexed=self._statistics_columns,
+            floats={path: values for path, values in self._float_ranges.items() if path not in omitted},
             string_prefix=self._options.string_prefix,
         )
-        self._rows.append(FileRow(file_paths.encode(self._path), self._values, size, clock.now(), stats))
-        self._floats = {}
+        self._file_rows.append(FileRow(file_paths.encode(self._path), self._values, size, clock.now(), stats))
+        self._float_ranges = {}
 
     def finish(self) -> list[FileRow]:
-        """Write pending rows and close the open file; returns all files that were written."""
+        """Write the pending rows and close the last file; returns a ``FileRow`` for each written file."""
         self.flush()
         self.roll()
-        return self._rows
+        return self._file_rows
 
     def abort(self) -> None:
         """Delete the written files as far as possible; vacuum deletes the others, because no version refers to them."""
@@ -166,12 +171,12 @@ class DataFileWriter:
             with suppress(OSError):
                 self._sink.close()
         with suppress(DeltaError):  # the caller reports the error that caused the abort
-            self._target.store.delete_many(self._opened)
+            self._target.store.delete_many(self._paths)
         self._writer = self._sink = None
 
     def _write_group(self, group: pa.Table) -> None:
         assert self._writer is not None
-        with self._failures():
+        with self._os_errors_as_store_errors():
             self._writer.write_table(group, row_group_size=len(group))
         self._row_groups += 1
 
@@ -179,7 +184,7 @@ class DataFileWriter:
         """Close the open file; returns its footer and its size in bytes."""
         assert self._writer is not None
         assert self._sink is not None
-        with self._failures():
+        with self._os_errors_as_store_errors():
             self._writer.close()
             size = self._sink.tell()
             self._sink.close()
@@ -195,7 +200,7 @@ class DataFileWriter:
         """
         self._close()
         old_path = self._path
-        with self._failures(), self._target.store.open_input(old_path) as source:
+        with self._os_errors_as_store_errors(), self._target.store.open_input(old_path) as source:
             file = pq.ParquetFile(source)
             for number in range(file.num_row_groups):
                 group = with_types(file.read_row_group(number), self._schema)
@@ -206,7 +211,8 @@ class DataFileWriter:
             self._target.store.delete_many([old_path])
 
     @contextmanager
-    def _failures(self) -> Iterator[None]:
+    def _os_errors_as_store_errors(self) -> Iterator[None]:
+        """Raise an OSError of the block as a StoreError that names the current file."""
         try:
             yield
         except OSError as error:  # a full disk, or a server's error
@@ -219,11 +225,11 @@ class DataFileWriter:
 
     def _open(self, first: pa.Table) -> None:
         kind = "cdc" if self._target.is_change_data else "part"
-        name = f"{kind}-{next(self._numbers):05d}-{self._job}-c000{self._options.suffix}.parquet"
+        name = f"{kind}-{next(self._file_numbers):05d}-{self._writer_id}-c000{self._options.suffix}.parquet"
         self._path = f"{self._folder}/{name}" if self._folder else name
-        self._opened.append(self._path)
+        self._paths.append(self._path)
         self._sink = self._target.store.open_output(self._path)
-        with self._failures():
+        with self._os_errors_as_store_errors():
             self._writer = pq.ParquetWriter(
                 self._sink,
                 self._schema,
@@ -249,18 +255,27 @@ def _repeating_columns(rows: pa.Table) -> list[str]:
 
 
 def can_write_rows(names: Iterable[str], target: WriteTarget) -> bool:
-    """Whether ``write_rows`` can check the rules of the target and compute its columns, without Spark."""
+    """Whether ``write_rows`` can check the rules of the target and compute the missing columns without Spark.
+
+    Args:
+        names: the columns that the rows have.
+    """
     computed = target.computed.without(names)
     values = (*computed.defaults.values(), *computed.generated.values())
     return not any(rule.needs_spark for rule in target.rules) and all(is_renderable(value.root) for value in values)
 
 
 def write_rows(batches: Iterable[pa.RecordBatch], names: Iterable[str], target: WriteTarget) -> pa.Table:
-    """Write rows of a caller, which have the columns ``names``, as new data files; returns the files table.
+    """Write rows of a caller as new data files; returns the files table.
 
-    The rows are aligned with the table, computed columns are computed, and the rules of the target are checked.
+    The rows are aligned with the table. Computed columns that the rows lack are computed. Then the rules of the target
+    are checked.
+
+    Args:
+        names: the columns that the rows have.
 
     Raises:
+        InvalidArgumentError: the log or the store cannot store a partition value.
         SchemaMismatchError: a column or a value does not fit.
         ConstraintViolatedError: rows violate a rule.
     """
@@ -269,27 +284,31 @@ def write_rows(batches: Iterable[pa.RecordBatch], names: Iterable[str], target: 
 
 
 def write_checked(batches: Iterable[pa.RecordBatch], target: WriteTarget) -> pa.Table:
-    """Write new rows as ``write_stream`` does, and check the rules of the target.
+    """Check new rows by the rules of the target, and write them as ``write_stream`` does; returns the files table.
+
+    Empty text in a partition column becomes null before the check, because the log stores empty text as null.
 
     Raises:
-        ConstraintViolatedError: rows violate a rule. A rule sees null for empty text in a partition column, because
-            the log stores it as null.
+        ConstraintViolatedError: rows violate a rule.
     """
     return write_stream(check_rows(with_null_texts(batches, target), target.rules, table=target.store.root), target)
 
 
 def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
-    """Write a stream of tables or record batches with the columns of the table; returns the files table.
+    """Write a stream of tables or record batches as new data files; returns the files table.
 
-    If the target's layout has ``row_ids``, the rows also have these columns.
+    The rows have the columns of the table. If the target's layout has ``row_ids``, the rows also have the columns of
+    ``row_ids``.
 
-    Each partition has its own writer. Memory is bounded for any number of partitions. If more than 256 MiB of rows are
-    pending, the writer with the most pending bytes writes a row group. If more than 128 files are open, the least
-    recently used writers close their files. In a partitioned table with ``delta.autoOptimize.optimizeWrite``, rows that
-    exceed the memory are stored in scratch files instead, so that each partition gets as few files as possible.
+    Each partition has its own writer. Pending rows and open files are limited for any number of partitions. If more
+    than 256 MiB of rows are pending after a batch, the writer with the most pending bytes writes a row group. If more
+    than 128 files are open, the least recently used writers close their files.
+
+    In a partitioned table with ``delta.autoOptimize.optimizeWrite``, each partition gets as few files as possible: all
+    rows are gathered first. Rows beyond 256 MiB are gathered in scratch files.
     """
     if target.layout.partition_columns and OPTIMIZE_WRITE.is_on(target.configuration):
-        return _write_gathered(batches, target)
+        return _write_by_partition(batches, target)
     writers: dict[tuple[str | None, ...], DataFileWriter] = {}
     names = column_names(target.layout)
     try:
@@ -297,20 +316,20 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
             for values, rows in rows_by_partition(table, target):
                 # The writer that was used last is the last in the dictionary.
-                writer = writers.pop(values, None) or DataFileWriter(target, _named(target, values))
+                writer = writers.pop(values, None) or DataFileWriter(target, _values_by_name(target, values))
                 writers[values] = writer
                 writer.write(rows.select(names))
-            _bound_memory(writers)
-        rows = [row for writer in writers.values() for row in writer.finish()]
+            _limit_pending_rows_and_files(writers)
+        file_rows = [row for writer in writers.values() for row in writer.finish()]
     except BaseException:
         for writer in writers.values():
             writer.abort()
         raise
-    return files_table(rows, data_change=target.data_change)
+    return files_table(file_rows, data_change=target.data_change)
 
 
-def _write_gathered(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
-    """Write a stream as ``write_stream`` does, one partition after the other."""
+def _write_by_partition(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
+    """Gather the rows of a stream by partition, and then write one partition after the other."""
     names = column_names(target.layout)
     writers: list[DataFileWriter] = []
     with scratch_folder() as folder:
@@ -320,21 +339,21 @@ def _write_gathered(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
             for values, rows in rows_by_partition(table, target):
                 spool.add(values, rows.select(names))
         try:
-            written = []
+            file_rows = []
             for values, tables in spool.partitions():
-                writers.append(DataFileWriter(target, _named(target, values)))
+                writers.append(DataFileWriter(target, _values_by_name(target, values)))
                 for rows in tables:
                     writers[-1].write(rows)
-                written += writers[-1].finish()
+                file_rows += writers[-1].finish()
         except BaseException:
             for writer in writers:
                 writer.abort()
             raise
-    return files_table(written, data_change=target.data_change)
+    return files_table(file_rows, data_change=target.data_change)
 
 
 def indexed_leaves(target: WriteTarget) -> statistics.StatisticsColumns:
-    """The columns with statistics, under their physical names.
+    """The columns that have statistics in the log, under their physical names.
 
     Identity columns always have statistics, because their high water marks are computed from them.
     """
@@ -343,13 +362,18 @@ def indexed_leaves(target: WriteTarget) -> statistics.StatisticsColumns:
     return statistics.StatisticsColumns(frozenset(map(target.layout.physical_path, paths)))
 
 
-def _named(target: WriteTarget, values: tuple[str | None, ...]) -> dict[str, str | None]:
+def _values_by_name(target: WriteTarget, values: tuple[str | None, ...]) -> dict[str, str | None]:
     return dict(zip(target.layout.partition_keys.values(), values, strict=True))
 
 
-def _bound_memory(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> None:
+def _limit_pending_rows_and_files(writers: Mapping[tuple[str | None, ...], DataFileWriter]) -> None:
+    """Write row groups while too many bytes are pending, and close files if too many are open.
+
+    Args:
+        writers: the writers by partition values, the least recently used first.
+    """
     while sum(writer.pending_bytes for writer in writers.values()) > _PENDING_BYTES:
         max(writers.values(), key=lambda writer: writer.pending_bytes).flush()
-    opened = [writer for writer in writers.values() if writer.is_open]
-    for writer in opened[: max(0, len(opened) - _OPEN_FILES)]:
+    open_writers = [writer for writer in writers.values() if writer.is_open]
+    for writer in open_writers[: max(0, len(open_writers) - _OPEN_FILES)]:
         writer.roll()

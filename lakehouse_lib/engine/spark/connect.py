@@ -30,31 +30,32 @@ def is_connect(spark: Any) -> bool:
 
 @contextmanager
 def connect_session(url: str, properties: Mapping[str, str]) -> Iterator[Any]:
-    """A new session of a Spark Connect server, which is stopped at the end of the block.
+    """Open a session of a Spark Connect server for the block, and stop the session at its end.
 
     Args:
         url: ``sc://HOST:PORT/;PARAMETER=VALUE;...``. The URL may contain a token; no error contains the token.
         properties: Spark properties of the session.
 
     Raises:
-        StoreError: the server does not answer, refuses the token, or a package of the client is missing.
+        StoreError: the server does not answer, the server refuses the session (for example because of the token),
+            or a package of the client is missing.
         InvalidArgumentError: the URL is not valid, or the server refuses a property.
     """
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # it logs each error again, with the plan
-    channel, host = _channel(url)
+    builder, endpoint = _channel_builder(url)
     from pyspark.errors import PySparkException
     from pyspark.sql.connect.session import SparkSession
 
-    _check_answer(channel, host)
+    _check_answer(builder, endpoint)
     # Functions of pyspark.sql.functions look for this variable. Unlike SPARK_REMOTE, it does not contain the token.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    spark = SparkSession.builder.channelBuilder(channel).create()
+    spark = SparkSession.builder.channelBuilder(builder).create()
     try:
         try:
             spark.version  # noqa: B018 - the first request, which the server may refuse
         except PySparkException as error:
-            raise _error(
-                f"the Spark Connect server {host} refuses the session: {_first_line(error)}",
+            raise _connection_error(
+                f"the Spark Connect server {endpoint} refuses the session: {_first_line(error)}",
                 "Check the token of the connection",
             ) from None
         for name, value in {**properties, "spark.sql.session.timeZone": "UTC"}.items():
@@ -62,7 +63,7 @@ def connect_session(url: str, properties: Mapping[str, str]) -> Iterator[Any]:
                 spark.conf.set(name, value)
             except PySparkException as error:
                 raise InvalidArgumentError(
-                    f"the Spark Connect server {host} refuses the property {name}: {_first_line(error)}",
+                    f"the Spark Connect server {endpoint} refuses the property {name}: {_first_line(error)}",
                     hint="Set properties of the application when you start the server; a session has only properties "
                     "of Spark SQL",
                     code="DELTA_SPARK_CONFIGURATION",
@@ -72,45 +73,49 @@ def connect_session(url: str, properties: Mapping[str, str]) -> Iterator[Any]:
         spark.stop()
 
 
-def _channel(url: str) -> tuple[Any, str]:
-    """The builder of the channel to a server, and the server's host and port."""
+def _channel_builder(url: str) -> tuple[Any, str]:
+    """The builder of gRPC channels to a server, and the server's endpoint (``HOST:PORT``)."""
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql.connect.client import DefaultChannelBuilder
     except ImportError as error:
-        raise _error(
+        raise _connection_error(
             f"Spark Connect needs a package that is missing: {_first_line(error)}",
-            "Install pyspark[connect] of the version of pyspark that is installed, never pyspark-client beside pyspark",
+            "Install pyspark[connect] in the version of the installed pyspark; do not install pyspark-client beside it",
         ) from error
     try:
-        channel = DefaultChannelBuilder(url)
+        builder = DefaultChannelBuilder(url)
     except (PySparkException, ValueError):  # the message has the URL and its token
         raise InvalidArgumentError(
             "the URL of the Spark Connect server is not valid; expected sc://HOST:PORT/;PARAMETER=VALUE",
             hint="Check host, port and parameters of the connection",
             code="DELTA_SPARK_CONFIGURATION",
         ) from None
-    return channel, channel.endpoint
+    return builder, builder.endpoint
 
 
-def _check_answer(channel: Any, host: str) -> None:
-    """Raise a StoreError if the server does not answer in time."""
+def _check_answer(builder: Any, endpoint: str) -> None:
+    """Check that the server answers within ``_SECONDS_TO_ANSWER``.
+
+    Raises:
+        StoreError: the server does not answer.
+    """
     import grpc  # type: ignore[import-untyped]
 
-    transport = channel.toChannel()
+    channel = builder.toChannel()
     try:
-        grpc.channel_ready_future(transport).result(timeout=_SECONDS_TO_ANSWER)
+        grpc.channel_ready_future(channel).result(timeout=_SECONDS_TO_ANSWER)
     except grpc.FutureTimeoutError:
-        raise _error(
-            f"the Spark Connect server {host} has not answered within {_SECONDS_TO_ANSWER:.0f} seconds",
+        raise _connection_error(
+            f"the Spark Connect server {endpoint} has not answered within {_SECONDS_TO_ANSWER:.0f} seconds",
             "Start the server with Spark's sbin/start-connect-server.sh, and check host, port and use_ssl of the "
             "connection; with a token, the client uses TLS unless the host is localhost",
         ) from None
     finally:
-        transport.close()
+        channel.close()
 
 
-def _error(message: str, hint: str) -> DeltaError:
+def _connection_error(message: str, hint: str) -> DeltaError:
     return StoreError(message, hint=hint, code="DELTA_SPARK_CONFIGURATION")
 
 

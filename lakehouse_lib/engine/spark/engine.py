@@ -29,7 +29,7 @@ from lakehouse_lib.engine.base import Engine, OnTask, Piece, WriteTarget, after
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import bytes_of_matches, match_files
 from lakehouse_lib.engine.parquet.scan import Scan
-from lakehouse_lib.engine.parquet.updating import update_tasks, updated_files
+from lakehouse_lib.engine.parquet.updating import run_update_tasks, update_tasks
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.shared import InScratchFile, InTask, Shared
 from lakehouse_lib.engine.spark import workers
@@ -196,7 +196,7 @@ class SparkEngine:
         needs_spark = any(rule.needs_spark for rule in target.rules)
         if not needs_spark and all(is_renderable(value.root) for value in values.values()):
             engine = self.for_bytes(bytes_of_matches(files, matches))
-            return updated_files(engine, update_tasks(target, files, matches, values, engine.parallelism), target)
+            return run_update_tasks(engine, update_tasks(target, files, matches, values, engine.parallelism), target)
         if target.layout.row_ids is not None:
             raise UnsupportedFeatureError(
                 "an update cannot use a value or a constraint that only Spark can evaluate: the table has row tracking "

@@ -129,7 +129,7 @@ def _apply(
     if result.version is None and properties.app_transactions:  # nothing changes, but the transactions are committed
         empty = Incoming(None, snapshot.schema.to_arrow())
         result = write(snapshot.store, empty, Write("append"), engine, snapshot=snapshot, commit_properties=properties)
-    counts = {"numEvents": len(rows), "numDuplicateEvents": events.duplicates}
+    counts = {"numEvents": len(rows), "numDuplicateEvents": events.duplicate_count}
     return replace(result, metrics={**result.metrics, **counts})
 
 

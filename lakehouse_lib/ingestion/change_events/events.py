@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.ingestion.change_events.rules import ChangeRules, check_key_types, invalid_rules
 
-_MOST_NAMED = 10
+#: The most events that an error names.
+_MOST_EXAMPLES = 10
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,13 @@ class ChangeEvents:
         rows: the keys, the sequence and the other columns of the table.
         sequence: the sequence of each event.
         is_delete: whether an event deletes its row.
-        duplicates: the number of events that were left out because they repeat another event.
+        duplicate_count: the number of events that were left out because they repeat another event.
     """
 
     rows: pa.Table
     sequence: pa.ChunkedArray
     is_delete: np.ndarray
-    duplicates: int
+    duplicate_count: int
 
 
 def change_events(rows: pa.Table, is_delete: pa.Array | pa.ChunkedArray, rules: ChangeRules) -> ChangeEvents:
@@ -52,17 +53,20 @@ def change_events(rows: pa.Table, is_delete: pa.Array | pa.ChunkedArray, rules: 
             )
     order = pc.sort_indices(rows, [(name, "ascending") for name in needed])
     rows = rows.take(order).combine_chunks()
-    deletes = pc.fill_null(is_delete, False).take(order).to_numpy(zero_copy_only=False)
+    is_deletion = pc.fill_null(is_delete, False).take(order).to_numpy(zero_copy_only=False)
     repeats = np.flatnonzero(~group_starts(rows, needed))
     if len(repeats):
-        _check_same(rows, deletes, repeats, rules)
+        _check_repeats(rows, is_deletion, repeats, rules)
         distinct_rows = np.setdiff1d(np.arange(len(rows)), repeats, assume_unique=True)
-        rows, deletes = rows.take(pa.array(distinct_rows)), deletes[distinct_rows]
-    return ChangeEvents(rows, rows[rules.sequence_by], deletes, len(repeats))
+        rows, is_deletion = rows.take(pa.array(distinct_rows)), is_deletion[distinct_rows]
+    return ChangeEvents(rows, rows[rules.sequence_by], is_deletion, len(repeats))
 
 
 def group_starts(rows: pa.Table, names: list[str]) -> np.ndarray:
-    """A mask of the rows whose values of these columns differ from those of the row before. NULL is equal to NULL."""
+    """A mask of the first row of each group: adjacent rows with equal values in the columns ``names``.
+
+    NULL is equal to NULL.
+    """
     starts = np.zeros(len(rows), bool)
     starts[:1] = True
     for name in names:
@@ -73,21 +77,26 @@ def group_starts(rows: pa.Table, names: list[str]) -> np.ndarray:
     return starts
 
 
-def _check_same(rows: pa.Table, deletes: np.ndarray, repeats: np.ndarray, rules: ChangeRules) -> None:
-    """Check that the events at the positions ``repeats`` are equal to the events before them."""
+def _check_repeats(rows: pa.Table, is_deletion: np.ndarray, repeats: np.ndarray, rules: ChangeRules) -> None:
+    """Check that each event at a position of ``repeats`` is equal to the event before it.
+
+    Raises:
+        InvalidArgumentError: two events with the same key and sequence differ.
+    """
     later, earlier = rows.take(pa.array(repeats)), rows.take(pa.array(repeats - 1))
-    different = deletes[repeats] != deletes[repeats - 1]
+    is_different = is_deletion[repeats] != is_deletion[repeats - 1]
     for name in rows.column_names:
-        a, b = later[name], earlier[name]
-        if not a.equals(b):  # compared as text, because NaN is not equal to NaN
-            different |= np.array([repr(x) != repr(y) for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True)])
-    if not different.any():
+        if not later[name].equals(earlier[name]):
+            pairs = zip(later[name].to_pylist(), earlier[name].to_pylist(), strict=True)
+            # Values are compared as text, because NaN is not equal to NaN.
+            is_different |= np.array([repr(value) != repr(earlier_value) for value, earlier_value in pairs])
+    if not is_different.any():
         return
     columns = [*rules.keys, rules.sequence_by]
-    examples = later.select(columns).filter(pa.array(different)).slice(0, _MOST_NAMED).to_pylist()
-    named = "; ".join(", ".join(f"{name} {value}" for name, value in row.items()) for row in examples)
+    examples = later.select(columns).filter(pa.array(is_different)).slice(0, _MOST_EXAMPLES).to_pylist()
+    example_text = "; ".join(", ".join(f"{name} {value}" for name, value in row.items()) for row in examples)
     raise InvalidArgumentError(
-        f"{int(different.sum())} events differ from another event of their key with the same sequence: {named}",
+        f"{int(is_different.sum())} events differ from another event with the same key and sequence: {example_text}",
         hint="Give sequence_by a column that orders all events of a key",
         code="DELTA_AMBIGUOUS_SEQUENCE",
     )

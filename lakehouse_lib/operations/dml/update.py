@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.change_files import changed_rows
 from lakehouse_lib.engine.parquet.matching import bytes_to_match, positions_of
-from lakehouse_lib.engine.parquet.updating import update_matching
+from lakehouse_lib.engine.parquet.updating import update_matching_rows
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions import EVERY_ROW, Predicate, Value
@@ -115,7 +115,7 @@ class _Update(PredicateOperation):
         if by_arrow and self.engine.for_bytes(bytes_to_match(snapshot, files, predicate)) is self.engine:
             # One run of tasks matches and writes the rows. For few bytes (``for_bytes``), the Spark engine instead
             # matches the rows in the driver, where ``Engine.update`` may also write them.
-            return update_matching(self.engine, target, files, predicate, self.values)
+            return update_matching_rows(self.engine, target, files, predicate, self.values)
         matches, count = live_matches(files, self.matches(snapshot, files), snapshot)
         if not count:
             return matches, files.slice(0, 0)

@@ -9,7 +9,7 @@ from pyroaring import BitMap64
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.parquet.matching import matches_table
-from lakehouse_lib.engine.parquet.updating import update_tasks, updated_files
+from lakehouse_lib.engine.parquet.updating import run_update_tasks, update_tasks
 from lakehouse_lib.errors import CommitFailedError, CommitUnknownError, DeltaError, MetadataChangedError
 from lakehouse_lib.expressions import Value
 from lakehouse_lib.expressions.ir import Arithmetic, Column, Literal
@@ -105,4 +105,4 @@ def _with_later_numbers(
     for bitmap, count in zip(positions, counts, strict=True):
         bitmap.add_range(0, count)
     matches = matches_table(files["path"].to_pylist(), counts, [bitmap.serialize() for bitmap in positions])
-    return updated_files(engine, update_tasks(target, files, matches, values, engine.parallelism), target)
+    return run_update_tasks(engine, update_tasks(target, files, matches, values, engine.parallelism), target)

@@ -50,21 +50,21 @@ _POLL_SECONDS = 1.0
 _SECONDS_TO_ASK = 2.0
 
 #: The keys of the dictionary in which the provider describes a connection.
-_CONNECTION = ("master", "queue", "deploy_mode", "spark_binary", "namespace", "principal", "keytab")
+_CONNECTION_KEYS = ("master", "queue", "deploy_mode", "spark_binary", "namespace", "principal", "keytab")
 
 #: Properties of a local driver, so that no other machine can connect to the driver.
 _LOCAL_CONF = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
 
 
 class JobSubmission(SparkSubmitHook):
-    """The job of a task. If the worker dies, the next try of the task finds the job and does not submit it again.
+    """The submission of a task's job. If an earlier try of the task has submitted a durable job, this try waits for it.
 
     Args:
         job: the module's name in ``spark_jobs``.
         arguments: the job's command line. It is logged, so it must hold no secret.
         folder: the folder of the task's jobs, where the job puts its outcome.
-        durable: the job continues if the task's process or supervisor is killed. False: the kernel then kills the
-            job, too.
+        durable: True: if the task's process or its supervisor is killed, the job continues, and the next try of the
+            task waits for the job. False: the kernel kills the job together with the task.
         private_files: the texts of private files, by the option that names the file. The texts are in memory only.
         conn_id: a connection of the type ``spark_connect``, or of the type ``spark`` with deploy mode ``client``,
             because the driver reads private files from the memory of this machine.
@@ -72,8 +72,9 @@ class JobSubmission(SparkSubmitHook):
         driver_memory: such as ``2g``; None: Spark's default. Must be None for a Spark Connect server.
 
     Raises:
-        AirflowFailException: the connection is missing (the provider would use YARN), its extra is not a JSON object,
-            or the extra has a value that is not allowed (``spark_program.check_extra``) or of the wrong type.
+        AirflowFailException: the connection is missing, because the provider would then use YARN; its extra is not a
+            JSON object; a value of the extra is not allowed or has the wrong type (``jobs.spark_program``); or the
+            host or ``driver_memory`` does not fit a Spark Connect server (``connect_server.server_file``).
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class JobSubmission(SparkSubmitHook):
             extra = extra_of(connection)
             check_extra(conn_id, extra)
             check_kinds(conn_id, connection.extra_dejson)
-        local = (connection.host or "").startswith("local")
+        is_local = (connection.host or "").startswith("local")
         spark_submit = spark_submit_path(extra.get("spark-binary", DEFAULT_SPARK_BINARY))
         submission_name = folder.new_name()
         super().__init__(
@@ -115,7 +116,7 @@ class JobSubmission(SparkSubmitHook):
                 *command_line((JOB_FOLDER, JOB_NAME), {"job_folder": folder.location, "job_name": submission_name}),
                 *(word for option in private_files for word in (option, private_path(option.lstrip("-")))),
             ],
-            conf={"spark.ui.showConsoleProgress": "false", **(_LOCAL_CONF if local else {}), **(conf or {})},
+            conf={"spark.ui.showConsoleProgress": "false", **(_LOCAL_CONF if is_local else {}), **(conf or {})},
             driver_memory=driver_memory,
             env_vars={
                 "PYSPARK_PYTHON": sys.executable,
@@ -125,13 +126,15 @@ class JobSubmission(SparkSubmitHook):
             spark_binary=spark_submit,
         )
         self._job = job
-        self._command = digest(job, arguments, private_files)
+        self._digest = digest(job, arguments, private_files)
         self._folder = folder
-        self._durable = durable
+        self._is_durable = durable
         self._submission_name = submission_name
         self._private_files = {option.lstrip("-"): text for option, text in private_files.items()}
-        self._gate: int | None = None
-        self._earlier: Handle | None = None
+        # The gate is a pipe. A durable job waits for a byte in it before it begins (``parent.tied_to_this_process``).
+        self._gate_reader: int | None = None
+        self._gate_writer: int | None = None
+        self._earlier_job: Handle | None = None
         self._outcome: dict[str, Any] | None = None
         self._is_killed = False
 
@@ -140,15 +143,15 @@ class JobSubmission(SparkSubmitHook):
 
         Raises:
             AirflowFailException: the job's error, if a retry cannot help (``failures.failure``).
-            AirflowException: any other error of the job; Spark ended without an outcome; or the task was killed before
-                the job started.
+            AirflowException: the job has any other error, or ended without an outcome; the task was killed, or its
+                supervisor had died; or another try of the task has submitted the job meanwhile.
             DeltaError: the store of the folder fails.
         """
         self._check_not_killed()
         with dying_with_supervisor():
-            earlier = self._folder.handle() if self._durable else None
-            if earlier is not None and self._wait(earlier):
-                return self._result_of(earlier.name)
+            earlier_job = self._folder.handle() if self._is_durable else None
+            if earlier_job is not None and self._wait(earlier_job):
+                return self._result_of(earlier_job.name)
             submit_error = self._submit()
         try:
             self._read_outcome(self._submission_name)
@@ -160,7 +163,14 @@ class JobSubmission(SparkSubmitHook):
         return self._result_of(self._submission_name)
 
     def _result_of(self, name: str) -> dict[str, Any]:
-        """The result in the outcome that was read last. An error in the outcome is raised."""
+        """Return the result in the outcome that was read last, and delete the objects of its submission.
+
+        Args:
+            name: the name of the submission.
+
+        Raises:
+            AirflowException: the outcome is an error, or there is no outcome.
+        """
         outcome = self._outcome
         self._folder.forget(name)
         if outcome is None:
@@ -180,8 +190,7 @@ class JobSubmission(SparkSubmitHook):
         """Run the job to its end. Returns the error of spark-submit; None: there was no error."""
         self._folder.delete_old()
         application = Path(spark_jobs.__path__[0], f"{self._job}.py")
-        gate_reader, self._gate = os.pipe() if self._durable else (None, None)
-        self._gate_reader = gate_reader
+        self._gate_reader, self._gate_writer = os.pipe() if self._is_durable else (None, None)
         try:
             with in_memory(self._private_files) as memory:
                 # The output of Spark and its libraries may not be UTF-8.
@@ -191,13 +200,13 @@ class JobSubmission(SparkSubmitHook):
                     start_new_session=True,
                     encoding="utf-8",
                     errors="replace",
-                    pass_fds=() if gate_reader is None else (gate_reader,),
+                    pass_fds=() if self._gate_reader is None else (self._gate_reader,),
                 )
         except AirflowException as error:
             return error
         finally:
             self._kill()  # after a timeout of the task, which is an exception here, the job would continue
-            for descriptor in (gate_reader, self._gate):
+            for descriptor in (self._gate_reader, self._gate_writer):
                 if descriptor is not None:
                     os.close(descriptor)
             if self._submit_sp is not None and self._submit_sp.stdout is not None:
@@ -205,67 +214,81 @@ class JobSubmission(SparkSubmitHook):
                 self._submit_sp.stdout.close()
         return None
 
-    def _wait(self, earlier: Handle) -> bool:
-        """Wait for the job of an earlier try. False: it left no outcome for this try, which has to submit a job."""
-        self._earlier = earlier
-        objects = self._folder.objects(earlier.name)
-        if earlier.command != self._command:
-            self.log.info("cancelling the job %s of an earlier try: its arguments or conditions differ", earlier.name)
-            self._kill_earlier()
+    def _wait(self, earlier_job: Handle) -> bool:
+        """Wait for the job of an earlier try.
+
+        Returns:
+            Whether the job has an outcome for this try. If it has none, this try submits a job.
+        """
+        self._earlier_job = earlier_job
+        objects = self._folder.objects(earlier_job.name)
+        if earlier_job.command != self._digest:
+            self.log.info(
+                "cancelling the job %s of an earlier try: its arguments or conditions differ", earlier_job.name
+            )
+            self._kill_earlier_job()
             return False
         self.log.info(
             "an earlier try has submitted the job %s (process %d of %s); this try waits for it",
-            *(earlier.name, earlier.process, "this machine" if earlier.is_on_this_machine else "another machine"),
+            *(
+                earlier_job.name,
+                earlier_job.process,
+                "this machine" if earlier_job.is_on_this_machine else "another machine",
+            ),
         )
         try:
-            self._folder.put_handle(replace(earlier, adopter=self._submission_name))
+            self._folder.put_handle(replace(earlier_job, adopter=self._submission_name))
             pulse = Pulse(objects)
-            self._read_outcome(earlier.name)
-            while self._outcome is None and (earlier.lives() or not earlier.is_on_this_machine) and pulse.lives():
+            self._read_outcome(earlier_job.name)
+            while (
+                self._outcome is None and (earlier_job.lives() or not earlier_job.is_on_this_machine) and pulse.lives()
+            ):
                 self._check_not_killed()
                 time.sleep(_POLL_SECONDS)
                 if pulse.is_due():
-                    self._read_outcome(earlier.name)
+                    self._read_outcome(earlier_job.name)
             self._check_not_killed()
             if self._outcome is None:
-                self._read_outcome(earlier.name)
+                self._read_outcome(earlier_job.name)
         except DeltaError:
             raise  # the next try waits again
         except BaseException:  # such as a timeout of the task
             if not self._is_adopted():
-                self._kill_earlier()
+                self._kill_earlier_job()
             raise
-        if earlier.is_on_this_machine:
-            earlier.kill()  # a JVM may hang after the end of its driver
+        if earlier_job.is_on_this_machine:
+            earlier_job.kill()  # a JVM may hang after the end of its driver
         if self._outcome is None:
-            self.log.info("the job %s has died; it is submitted again", earlier.name)
+            self.log.info("the job %s has died; it is submitted again", earlier_job.name)
             objects.stop()  # a job that is only unreachable ends at its next pulse
-        self._earlier = None
+        self._earlier_job = None
         return self._outcome is not None
 
     @property
-    def done_before_failing(self) -> dict[str, Any] | None:
-        """The partial result that a failed job has reported; None without one."""
+    def partial_result(self) -> dict[str, Any] | None:
+        """The result of the work that a job has committed before it failed; None: the job has reported no such work."""
         return (self._outcome or {}).get("result")
 
     def on_kill(self) -> None:
         """Kill spark-submit and the driver's Python, so that nothing commits after the task has ended.
 
-        Airflow calls this method from a signal handler, and the task's code continues afterwards. A job that has not
-        started must then not start. If a later try waits for the job, the job continues. There can be a later try
-        after the death of a scheduler: Airflow starts another try while the old try runs, and then kills the old try.
+        Airflow calls this method from a signal handler, and the task's code continues afterwards. So this method also
+        prevents the start of a job that has not started.
+
+        If a later try waits for the job, the job continues. This happens after the death of a scheduler: Airflow starts
+        a later try while this try still runs, and then kills this try.
         """
         self._is_killed = True
         if self._is_adopted():
             self.log.info("a later try waits for the job of this try, so the job continues")
             return
         self._kill()
-        if self._earlier is not None and self._earlier.is_on_this_machine:
-            self._earlier.kill()
+        if self._earlier_job is not None and self._earlier_job.is_on_this_machine:
+            self._earlier_job.kill()
         super().on_kill()
 
     def _is_adopted(self) -> bool:
-        """Whether a later try waits for the job; False if the store does not answer at once."""
+        """Whether a later try waits for the job; False if the store does not answer within ``_SECONDS_TO_ASK``."""
         answers: list[bool] = []
 
         def ask() -> None:
@@ -286,22 +309,22 @@ class JobSubmission(SparkSubmitHook):
             with suppress(ProcessLookupError):
                 os.killpg(self._submit_sp.pid, signal.SIGKILL)
 
-    def _kill_earlier(self) -> None:
+    def _kill_earlier_job(self) -> None:
         """End the job of the earlier try: at once on this machine, else at its next pulse."""
-        if self._earlier is None:
+        if self._earlier_job is None:
             return
-        if self._earlier.is_on_this_machine:
-            self._earlier.kill()
+        if self._earlier_job.is_on_this_machine:
+            self._earlier_job.kill()
         with suppress(DeltaError):
-            self._folder.objects(self._earlier.name).stop()
-        self._earlier = None
+            self._folder.objects(self._earlier_job.name).stop()
+        self._earlier_job = None
 
     def _resolve_connection(self) -> dict[str, Any]:
         if not self._is_connect:
             connection: dict[str, Any] = super()._resolve_connection()
             return connection
         # The provider would read the fields of the Spark Connect connection as those of a Spark master.
-        return {**dict.fromkeys(_CONNECTION), "master": "", "spark_binary": sys.executable}
+        return {**dict.fromkeys(_CONNECTION_KEYS), "master": "", "spark_binary": sys.executable}
 
     def _build_spark_submit_command(self, application: str) -> list[str]:
         if self._is_connect:
@@ -315,14 +338,14 @@ class JobSubmission(SparkSubmitHook):
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         if self._is_killed:  # on_kill was called before the process id was known
             self._kill()
-        elif self._gate is not None:
+        elif self._gate_writer is not None:
             self._open_gate(self._submit_sp.pid)
         super()._process_spark_submit_log(itr)
 
     def _open_gate(self, process: int) -> None:
-        """Put the handle of the job, and then let the job begin. So each job that outlives its task has a handle."""
+        """Put the handle of the job before the job begins, so that every job that outlives its task has a handle."""
         started = start_time(process)
         if started is None:
             return  # the process has ended; its output has the reason
-        self._folder.put_handle(Handle(self._submission_name, self._command, this_machine(), process, started))
-        os.write(self._gate, b"1")
+        self._folder.put_handle(Handle(self._submission_name, self._digest, this_machine(), process, started))
+        os.write(self._gate_writer, b"1")

@@ -253,7 +253,7 @@ class BreaksOff(JobInThisProcess):
     def run(self) -> dict[str, Any]:
         failing = self.deletes[1]
         self.deletes = self.deletes[:1]
-        self.done_before_failing = super().run()
+        self.partial_result = super().run()
         raise AirflowException(f"StoreError: it failed where {failing['predicate']}")
 
 

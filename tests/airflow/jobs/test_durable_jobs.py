@@ -80,7 +80,7 @@ def orphan(tmp_path: Path, *arguments: str, **files: str) -> subprocess.Popen[by
     process = subprocess.Popen(["spark-submit", *words], start_new_session=True)
     started = start_time(process.pid)
     assert started is not None
-    command = submission(tmp_path, *arguments, **files)._command
+    command = submission(tmp_path, *arguments, **files)._digest
     folder.put_handle(Handle(name, command, this_machine(), process.pid, started))
     wait_for(lambda: starts(tmp_path))
     return process
@@ -167,7 +167,7 @@ def test_a_job_with_another_condition_is_cancelled(tmp_path: Path) -> None:
     same = {"predicate_file": "id = 1", "commit_metadata_file": '{"try_number": 2}', "storage_options_file": "{}"}
     handle = folder_of(tmp_path).handle()
     assert handle is not None
-    assert submission(tmp_path, **same)._command == handle.command
+    assert submission(tmp_path, **same)._digest == handle.command
     thread, outcome = in_thread(submission(tmp_path, predicate_file="id = 2"))
     wait_for(lambda: len(starts(tmp_path)) == 2 or job.poll() is not None)
     assert job.wait(60) == -9
@@ -180,7 +180,7 @@ def test_killing_a_task_that_waits_kills_the_job(tmp_path: Path) -> None:
     job = orphan(tmp_path)
     waiting = submission(tmp_path)
     thread, outcome = in_thread(waiting)
-    wait_for(lambda: waiting._earlier is not None)
+    wait_for(lambda: waiting._earlier_job is not None)
     waiting.on_kill()
     assert job.wait(60) == -9
     thread.join(60)
@@ -207,7 +207,8 @@ def test_killing_a_task_that_waits_lets_the_job_of_a_later_try_go_on(tmp_path: P
     job = orphan(tmp_path)
     second, third = submission(tmp_path), submission(tmp_path)
     thread, outcome = in_thread(second)
-    wait_for(lambda: second._earlier is not None and folder_of(tmp_path).handle().adopter)  # type: ignore[union-attr]
+    wait_for(lambda: second._earlier_job is not None)
+    wait_for(lambda: folder_of(tmp_path).handle().adopter)  # type: ignore[union-attr]
     later, later_outcome = in_thread(third)
     wait_for(second._is_adopted)
     second.on_kill()
@@ -307,7 +308,7 @@ def test_a_cancelled_task_stops_the_job_of_another_machine(tmp_path: Path) -> No
     assert handle is not None
     waiting = submission(tmp_path)
     thread, outcome = in_thread(waiting)
-    wait_for(lambda: waiting._earlier is not None)
+    wait_for(lambda: waiting._earlier_job is not None)
     waiting.on_kill()
     thread.join(60)
     assert folder.objects(handle.name).is_stopped()

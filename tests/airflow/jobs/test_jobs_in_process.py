@@ -29,7 +29,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     jobs: list[str] = []
 
     class Submission:
-        done_before_failing = None
+        partial_result = None
 
         def __init__(self, job: str, arguments: list[str], **_: Any) -> None:
             jobs.append(job)

@@ -70,7 +70,7 @@ def test_commits_of_a_job(
     passed: dict[str, str] = {}
 
     class Submission:
-        done_before_failing = None
+        partial_result = None
 
         def __init__(self, job: str, arguments: list[str], *, private_files: dict[str, str], **_: Any) -> None:
             passed.update(private_files)
@@ -106,7 +106,7 @@ def test_all_tries_of_a_task_have_the_same_application_transaction(
     lines: list[list[str]] = []
 
     class Submission:
-        done_before_failing = None
+        partial_result = None
 
         def __init__(self, job: str, arguments: list[str], **_: Any) -> None:
             lines.append(arguments)

@@ -22,32 +22,32 @@ def configure_checkpoint(parser: ArgumentParser) -> None:
 
 
 def checkpoint(arguments: Namespace) -> Report:
-    """Write a checkpoint of the latest version of each table, if it has none."""
+    """Write a checkpoint of each latest version that has none. Without ``--run``, only report these versions."""
 
     def work(table: MaintainedTable) -> dict[str, Any]:
         from lakehouse_lib.snapshot import load_snapshot
 
         snapshot = load_snapshot(table.store)
         snapshot.check_writable()
-        since = snapshot.checkpoint_version
-        commits = snapshot.version - (-1 if since is None else since)
-        if arguments.run and commits:
+        checkpoint_version = snapshot.checkpoint_version
+        commit_count = snapshot.version - (-1 if checkpoint_version is None else checkpoint_version)
+        if arguments.run and commit_count:
             CHECKPOINT.run(snapshot)
         return {
             "version": snapshot.version,
-            "earlier_checkpoint_version": since,
-            "commits_since_checkpoint": commits,
+            "earlier_checkpoint_version": checkpoint_version,
+            "commits_since_checkpoint": commit_count,
         }
 
     tables = on_tables(arguments, work, changes=arguments.run)
 
     def show(terminal: Terminal) -> None:
         for name, result in tables.successes:
-            version, commits = result["version"], result["commits_since_checkpoint"]
+            version, commit_count = result["version"], result["commits_since_checkpoint"]
             verb, replay = ("wrote", "replayed") if arguments.run else ("would write", "replay")
             terminal.line(
-                f"{name}: {verb} a checkpoint of version {version}; readers {replay} {commits:,} commits"
-                if commits
+                f"{name}: {verb} a checkpoint of version {version}; readers {replay} {commit_count:,} commits"
+                if commit_count
                 else f"{name}: version {version} has a checkpoint"
             )
         if not arguments.run and tables.successes:
@@ -65,7 +65,7 @@ def configure_cleanup(parser: ArgumentParser) -> None:
 
 
 def cleanup(arguments: Namespace) -> Report:
-    """Delete the expired files of each table's log."""
+    """Delete the expired files of each table's log. Without ``--run``, only list them."""
 
     def work(table: MaintainedTable) -> dict[str, Any]:
         from lakehouse_lib.snapshot import load_snapshot

@@ -1,7 +1,8 @@
 """Equi-join of batches with the rows of a source, on any number of key columns.
 
-The key of a row becomes one number of 64 bits. Equal keys have equal numbers, so no pair is missed. Different keys may
-have equal numbers, so the caller evaluates the condition for each pair. A row with a NULL key has no pair.
+The key of a row is hashed to a *code*, a number of 64 bits. Equal keys have equal codes, so no pair is missed.
+Different keys may have equal codes, so the caller evaluates the condition for each pair. A row with a NULL in a key
+column has no pair.
 """
 
 from __future__ import annotations
@@ -14,20 +15,22 @@ from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import flags_of, numbers_of
 
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 _Codes = NDArray[np.uint64]
 
 _MOST_DIGITS = 38
-#: Every integer type counts as a decimal with this many digits, because Arrow casts a 64-bit integer only to such
-#: decimals or wider ones.
+#: Every integer type counts as a decimal with this many digits, because Arrow casts a 64-bit integer to no decimal
+#: with fewer digits.
 _INTEGER_DIGITS = 19
 
-_WORD = 8
-_WEIGHT = np.uint64(0x9E3779B97F4A7C15)
-#: The filter table has this many entries for each row of the source, up to a maximum; an entry has one byte.
-_ENTRIES, _MOST_ENTRIES = 16, 1 << 24
-#: The rows of a batch whose codes are computed at a time, so that they fit into the processor's cache.
-_SLICE = 1 << 15
+_WORD_BYTES = 8
+#: The multiplier of the hash. It is odd, so that different numbers have different products.
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+#: The filter has a power of two of entries: at most 16 for each row of the source, and at most 2^24. An entry has one
+#: byte.
+_FILTER_ENTRIES_A_ROW, _MOST_FILTER_ENTRIES = 16, 1 << 24
+#: The number of rows of a batch whose codes are computed at a time, so that the codes fit into the processor's cache.
+_SLICE_ROWS = 1 << 15
 
 
 class KeyJoin:
@@ -45,23 +48,25 @@ class KeyJoin:
         order = np.argsort(codes[rows], kind="stable")
         self._rows = rows[order]
         self._codes = codes[self._rows]
-        # Most rows of a batch have no pair. Usually the upper bits of the code show this without a search.
-        bits = max(1, min(_MOST_ENTRIES, _ENTRIES * len(rows) + 1).bit_length() - 1)
-        self._shift = np.uint64(64 - bits)
-        self._is_used = np.zeros(1 << bits, np.bool_)
-        self._is_used[self._codes >> self._shift] = True
-        # The upper bits are also the number of a bucket. A bucket has about one code, so its codes are compared one by
-        # one. A binary search would take several times as long.
-        bits = max(1, len(rows).bit_length())
-        self._bucket_shift = np.uint64(64 - bits)
-        sizes = np.bincount((self._codes >> self._bucket_shift).astype(np.int64), minlength=1 << bits)
+        # Most rows of a batch have no pair. The filter usually shows this without a search: it has the upper bits of
+        # all codes of the source.
+        filter_bits = max(1, min(_MOST_FILTER_ENTRIES, _FILTER_ENTRIES_A_ROW * len(rows) + 1).bit_length() - 1)
+        self._filter_shift = np.uint64(64 - filter_bits)
+        self._filter = np.zeros(1 << filter_bits, np.bool_)
+        self._filter[self._codes >> self._filter_shift] = True
+        # The uppermost bits of a code are the number of its bucket. There are more buckets than codes, so the codes of
+        # a bucket are compared one by one. A binary search would take several times as long.
+        bucket_bits = max(1, len(rows).bit_length())
+        self._bucket_shift = np.uint64(64 - bucket_bits)
+        sizes = np.bincount((self._codes >> self._bucket_shift).astype(np.int64), minlength=1 << bucket_bits)
         self._bucket_starts = np.concatenate([[0], np.cumsum(sizes)])
 
-    def pairs(self, columns: Sequence[pa.ChunkedArray], limit: int) -> Iterator[tuple[Rows, Rows]]:
-        """The pairs of rows with equal codes: row numbers in the batch and in the source, at most ``limit`` at a time.
+    def pairs(self, columns: Sequence[pa.ChunkedArray], limit: int) -> Iterator[tuple[RowNumbers, RowNumbers]]:
+        """The pairs of rows with equal codes, as row numbers in the batch and row numbers in the source.
 
         Args:
             columns: the key columns of the batch.
+            limit: the greatest number of pairs at a time.
         """
         candidates, codes = self._candidates(columns)
         buckets = (codes >> self._bucket_shift).astype(np.int64)
@@ -78,12 +83,12 @@ class KeyJoin:
             is_equal = np.repeat(codes[part], counts) == self._codes[entries]
             yield np.repeat(candidates[part], counts)[is_equal], self._rows[entries[is_equal]]
 
-    def _candidates(self, columns: Sequence[pa.ChunkedArray]) -> tuple[Rows, _Codes]:
+    def _candidates(self, columns: Sequence[pa.ChunkedArray]) -> tuple[RowNumbers, _Codes]:
         """The rows of a batch that may have a pair, and their codes."""
         rows, codes = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
-        for start in range(0, len(columns[0]), _SLICE):
-            slice_codes, is_key = _codes_of([column.slice(start, _SLICE) for column in columns], self._kinds)
-            is_candidate = is_key & self._is_used[slice_codes >> self._shift]
+        for start in range(0, len(columns[0]), _SLICE_ROWS):
+            slice_codes, is_key = _codes_of([column.slice(start, _SLICE_ROWS) for column in columns], self._kinds)
+            is_candidate = is_key & self._filter[slice_codes >> self._filter_shift]
             rows.append(np.flatnonzero(is_candidate) + start)
             codes.append(slice_codes[is_candidate])
         return np.concatenate(rows), np.concatenate(codes)
@@ -97,10 +102,10 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if all(types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind) for kind in (left, right)):
         if types.is_floating(left) or types.is_floating(right):
             return pa.float64()
-        sizes = [_digits(kind) for kind in (left, right)]
-        scale = max(size[1] for size in sizes)
-        digits = max(size[0] for size in sizes) + scale
-        return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS else None
+        (left_before, left_after), (right_before, right_after) = _digits(left), _digits(right)
+        scale = max(left_after, right_after)
+        precision = max(left_before, right_before) + scale
+        return pa.decimal128(precision, scale) if precision <= _MOST_DIGITS else None
     if all(types.is_temporal(kind) for kind in (left, right)) and left != right:
         return pa.timestamp("us")
     return left if left == right and not types.is_nested(left) else None
@@ -123,15 +128,17 @@ def _codes_of(columns: Sequence[pa.ChunkedArray], kinds: Sequence[pa.DataType]) 
             if values.null_count:
                 is_key[chunk_rows] &= flags_of(values.is_valid())
             for words in _words(values):
-                # Because of the addition, words that are equal to the code of the columns before do not cancel it.
-                codes[chunk_rows] = _mix(codes[chunk_rows] + _WEIGHT, words)
+                # Without the addition, words that equal the code of the earlier columns would make the code 0. For
+                # example, every key of zeros would have the code 0.
+                codes[chunk_rows] = _mix(codes[chunk_rows] + _MULTIPLIER, words)
     return codes, is_key
 
 
 def _mix(codes: _Codes, words: _Codes) -> _Codes:
-    mixed = (codes ^ words) * _WEIGHT
-    mixed ^= mixed >> np.uint64(29)
-    result: _Codes = mixed * _WEIGHT
+    """The next codes, which depend on all bits of the codes and of the words."""
+    products = (codes ^ words) * _MULTIPLIER
+    products ^= products >> np.uint64(29)
+    result: _Codes = products * _MULTIPLIER
     return result
 
 
@@ -147,7 +154,10 @@ def _as_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _words(values: pa.Array) -> Iterator[_Codes]:
-    """Arrays with 64 bits of each value; a wide type has several arrays. The bits of nulls are undefined."""
+    """The bits of each value as 64-bit words: one array of words, or two arrays for decimals.
+
+    The word of a text or binary value is the code of its bytes. The word of a null is undefined.
+    """
     kind = values.type
     if pa.types.is_floating(kind):
         # -0.0 becomes 0.0, and every NaN gets the same bits.
@@ -169,21 +179,21 @@ def _text_codes(texts: pa.Array) -> _Codes:
     """The code of each text or binary value, from its length and all of its bytes."""
     if not len(texts):
         return np.zeros(0, np.uint64)
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
-    starts, lengths = ends[:-1], np.diff(ends)
-    first, last = int(ends[0]), int(ends[-1])
-    text = np.zeros(last - first + _WORD, np.uint8)  # zeros at the end: the last word may go beyond the text
+    _, offset_buffer, data = texts.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    first, last = int(offsets[0]), int(offsets[-1])
+    text = np.zeros(last - first + _WORD_BYTES, np.uint8)  # zeros at the end: the last word may go beyond the text
     if last > first:
-        text[:-_WORD] = np.frombuffer(data, np.uint8, last - first, first)
+        text[:-_WORD_BYTES] = np.frombuffer(data, np.uint8, last - first, first)
     starts = starts - first
     # The eight bytes at every position as a number; nothing is copied.
-    words = np.ndarray((len(text) - _WORD + 1,), "<u8", text, strides=(1,))
+    words = np.ndarray((len(text) - _WORD_BYTES + 1,), "<u8", text, strides=(1,))
     codes: _Codes = lengths.astype(np.uint64)
     rows = np.flatnonzero(lengths > 0)
-    for position in range(0, int(lengths.max()), _WORD):
+    for position in range(0, int(lengths.max()), _WORD_BYTES):
         rows = rows[lengths[rows] > position]
-        used_bytes = np.minimum(lengths[rows] - position, _WORD)
-        word = words[starts[rows] + position] << (8 * (_WORD - used_bytes)).astype(np.uint64)
+        used_bytes = np.minimum(lengths[rows] - position, _WORD_BYTES)
+        word = words[starts[rows] + position] << (8 * (_WORD_BYTES - used_bytes)).astype(np.uint64)
         codes[rows] = _mix(codes[rows], word)
     return codes

@@ -152,8 +152,8 @@ class SubmitOperator(BaseOperator):
             try:
                 return self._submission.run()
             except AirflowException:
-                if self._submission.done_before_failing is not None:
-                    context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, self._submission.done_before_failing)
+                if self._submission.partial_result is not None:
+                    context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, self._submission.partial_result)
                 raise
 
     def in_process(

@@ -85,7 +85,7 @@ class LakehouseEraseOperator(SubmitOperator):
             try:
                 result = super().execute(context)
             except AirflowException:
-                partial_result = self._submission.done_before_failing if self._submission is not None else None
+                partial_result = self._submission.partial_result if self._submission is not None else None
                 _note_deletes(erasure, partial_result or {})
                 raise
             _note_deletes(erasure, result)

@@ -128,7 +128,7 @@ def test_keys_and_sequences_of_every_ordered_type(tmp_path: Path, column: str, v
 
 def test_different_events_with_one_sequence_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        InvalidArgumentError, match="1 events differ from another event of their key with the same sequence: id 7, ts 1"
+        InvalidArgumentError, match="1 events differ from another event with the same key and sequence: id 7, ts 1"
     ) as refused:
         apply_changes(tmp_path / "t", events((7, 1, "a", "U"), (7, 1, "b", "U"), (8, 1, "x", "U")), **RULES)
     assert refused.value.code == "DELTA_AMBIGUOUS_SEQUENCE"
