@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.history import commit_times, moment_of
-from lakehouse_lib.log.segment import list_commits
+from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.store import ObjectStore
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ def commit_range(
     Args:
         starting_version: needed if ``starting_timestamp`` is None.
         ending_version: a version after the latest version means the latest version.
-        starting_timestamp, ending_timestamp: ISO 8601 text or a datetime; without a zone: UTC. They are rounded to
-            milliseconds. A start before the oldest commit in the log means this commit, as in delta-spark.
+        starting_timestamp, ending_timestamp: ISO 8601 text or a datetime; without a zone: UTC. A start before the
+            oldest commit in the log means this commit, as in delta-spark.
         allow_out_of_range: return an empty range for a start after the latest version, instead of an error.
 
     Returns:
@@ -67,8 +70,8 @@ def commit_range(
         _version(starting_version, "starting_version", root),
         _version(ending_version, "ending_version", root),
     )
-    start_time, end_time = _milliseconds(starting_timestamp, root), _milliseconds(ending_timestamp, root)
-    if start_version is None and start_time is None:
+    start_moment, end_moment = _microseconds(starting_timestamp, root), _microseconds(ending_timestamp, root)
+    if start_version is None and start_moment is None:
         raise InvalidArgumentError(
             "the change data feed needs a starting version or timestamp",
             table=root,
@@ -77,7 +80,7 @@ def commit_range(
         )
     for start, end, given_start, given_end in (
         (start_version, end_version, starting_version, ending_version),
-        (start_time, end_time, starting_timestamp, ending_timestamp),
+        (start_moment, end_moment, starting_timestamp, ending_timestamp),
     ):
         if start is not None and end is not None and end < start:
             raise InvalidArgumentError(
@@ -86,6 +89,9 @@ def commit_range(
                 hint="Swap the start and the end",
                 code="DELTA_INVALID_VERSION",
             )
+    # Commits have whole milliseconds: the first one from the start on, and the last one up to the end.
+    start_time = None if start_moment is None else -(-start_moment // 1000)
+    end_time = None if end_moment is None else end_moment // 1000
     listed = list_commits(store)
     if not listed:
         raise TableNotFoundError(f"the location has no table: {file_names.LOG} has no commit", table=root)
@@ -111,7 +117,7 @@ def commit_range(
             f"commit {missing[0]} was cleaned up, so its changes are lost",
             table=root,
             version=missing[0],
-            hint=f"Start at version {max(missing) + 1} or later",
+            hint=f"Start at version {_oldest_readable(listed)} or later",
         )
     lost_commits = [
         commit.version
@@ -154,5 +160,16 @@ def _last_version_until(end_time: int | None, times: dict[int, int], latest: int
     return max((version for version, time in times.items() if time <= end_time), default=-1)
 
 
-def _milliseconds(moment: str | datetime | None, root: str) -> int | None:
-    return None if moment is None else round(moment_of(moment, root).timestamp() * 1000)
+def _microseconds(moment: str | datetime | None, root: str) -> int | None:
+    """A time in microseconds since the epoch."""
+    return None if moment is None else (moment_of(moment, root) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _oldest_readable(listed: Sequence[Commit]) -> int:
+    """The oldest version from which on no commit is missing."""
+    version: int = listed[-1].version
+    for commit in reversed(listed):
+        if commit.version < version - 1:
+            break
+        version = commit.version
+    return version

@@ -36,6 +36,8 @@ _ROW_GROUP_BYTES = 128 << 20
 _SMALLEST_ROW_GROUP_BYTES = 1 << 20
 _PENDING_BYTES = 256 << 20
 _OPEN_FILES = 128
+#: Pending parts of at most this many rows are joined.
+_SMALL_PART_ROWS = 1024
 _SAMPLED_ROWS = 4096
 _MOST_DISTINCT = 0.9  # a dictionary is used if at most this share of the sampled values is distinct
 
@@ -111,7 +113,11 @@ class DataFileWriter:
         while start < len(rows):
             part = rows.slice(start, min(step, self._row_group_rows - self._pending_rows))
             start += len(part)
-            self._pending.append(part)
+            if self._pending and len(self._pending[-1]) + len(part) <= _SMALL_PART_ROWS:
+                # Each table needs memory of its own, which is more than the bytes of a few rows.
+                self._pending[-1] = pa.concat_tables([self._pending[-1], part]).combine_chunks()
+            else:
+                self._pending.append(part)
             self._pending_rows += len(part)
             self.pending_bytes += part.nbytes if len(rows) > len(part) else size
             if self._pending_rows >= self._row_group_rows or self.pending_bytes >= self._row_group_bytes:

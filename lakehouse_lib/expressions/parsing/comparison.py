@@ -69,8 +69,8 @@ def compare(operator: str, left: Node, right: Node) -> Node:
             f"{describe(left)} is compared with {describe(right)}; expected values of comparable types",
             hint="Compare columns of the same type; in a merge, cast the column of the source",
         )
-    if left.type is not None:
-        family(left.type)
+    if left.type is not None and family(left.type) == "void" and right.type is not None:  # both are null in every row
+        return TRUE if operator == "<=>" else UNKNOWN
     return Comparison(operator, left, right)
 
 

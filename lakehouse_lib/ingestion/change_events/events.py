@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -88,8 +89,7 @@ def _check_repeats(rows: pa.Table, is_deletion: np.ndarray, repeats: np.ndarray,
     for name in rows.column_names:
         if not later[name].equals(earlier[name]):
             pairs = zip(later[name].to_pylist(), earlier[name].to_pylist(), strict=True)
-            # Values are compared as text, because NaN is not equal to NaN.
-            is_different |= np.array([repr(value) != repr(earlier_value) for value, earlier_value in pairs])
+            is_different |= np.array([_text(value) != _text(earlier_value) for value, earlier_value in pairs])
     if not is_different.any():
         return
     columns = [*rules.keys, rules.sequence_by]
@@ -100,3 +100,14 @@ def _check_repeats(rows: pa.Table, is_deletion: np.ndarray, repeats: np.ndarray,
         hint="Give sequence_by a column that orders all events of a key",
         code="DELTA_AMBIGUOUS_SEQUENCE",
     )
+
+
+def _text(value: Any) -> str:
+    """A value as text, so that NaN is equal to NaN, and -0.0 to 0.0, as in ``Array.equals`` and in nested values."""
+    if isinstance(value, float):
+        return repr(value + 0.0)
+    if isinstance(value, dict):
+        return repr([(key, _text(member)) for key, member in value.items()])
+    if isinstance(value, list | tuple):
+        return repr([_text(element) for element in value])
+    return repr(value)

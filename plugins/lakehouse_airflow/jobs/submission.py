@@ -191,6 +191,7 @@ class JobSubmission(SparkSubmitHook):
         self._folder.delete_old()
         application = Path(spark_jobs.__path__[0], f"{self._job}.py")
         self._gate_reader, self._gate_writer = os.pipe() if self._is_durable else (None, None)
+        is_adopted = False
         try:
             with in_memory(self._private_files) as memory:
                 # The output of Spark and its libraries may not be UTF-8.
@@ -204,13 +205,18 @@ class JobSubmission(SparkSubmitHook):
                 )
         except AirflowException as error:
             return error
+        except BaseException:  # such as a timeout of the task, after which the job would continue
+            is_adopted = self._is_adopted()
+            raise
         finally:
-            self._kill()  # after a timeout of the task, which is an exception here, the job would continue
+            if not is_adopted:
+                self._kill()
             for descriptor in (self._gate_reader, self._gate_writer):
                 if descriptor is not None:
                     os.close(descriptor)
             if self._submit_sp is not None and self._submit_sp.stdout is not None:
-                self._submit_sp.wait()
+                if not is_adopted:
+                    self._submit_sp.wait()
                 self._submit_sp.stdout.close()
         return None
 

@@ -4,26 +4,23 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
 
 from lakehouse_airflow.jobs import pulse
 from lakehouse_airflow.jobs import submission as submission_module
 from lakehouse_airflow.jobs.job_folder import Handle, JobFolder
 from lakehouse_airflow.jobs.machine import start_time, this_machine
-from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.store import LocalStore
 from spark_jobs.process.job_objects import RETENTION_DAYS
-from tests.airflow.jobs.durable_job import folder_of, submission
+from tests.airflow.jobs.durable_job import folder_of, in_thread, orphan, starts, submission, wait_for
 from tests.airflow.jobs.job_scripts import PRELUDE
 
 #: A task that runs the job, in a process that a test can kill.
@@ -58,46 +55,6 @@ end({{"lakehouse": "result", "version": 5}})
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     monkeypatch.setattr(submission_module, "_POLL_SECONDS", 0.02)
-
-
-def wait_for(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def starts(tmp_path: Path) -> list[int]:
-    file = tmp_path / "starts"
-    return [int(line) for line in file.read_text().split()] if file.exists() else []
-
-
-def orphan(tmp_path: Path, *arguments: str, **files: str) -> subprocess.Popen[bytes]:
-    """A job that runs, with the handle of a try whose process has ended."""
-    folder = folder_of(tmp_path)
-    name = folder.new_name()
-    words = [f"--job-folder={folder.location}", f"--job-name={name}"]
-    process = subprocess.Popen(["spark-submit", *words], start_new_session=True)
-    started = start_time(process.pid)
-    assert started is not None
-    command = submission(tmp_path, *arguments, **files)._digest
-    folder.put_handle(Handle(name, command, this_machine(), process.pid, started))
-    wait_for(lambda: starts(tmp_path))
-    return process
-
-
-def in_thread(running: JobSubmission) -> tuple[threading.Thread, list[Any]]:
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.append(running.run())
-        except AirflowException as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, outcome
 
 
 def test_the_job_of_an_earlier_try_is_not_submitted_again(tmp_path: Path) -> None:
@@ -201,6 +158,28 @@ def test_killing_a_task_whose_job_a_later_try_has_found_lets_the_job_go_on(tmp_p
     assert later_outcome == [{"job": "compact", "version": 5}]
     assert len(starts(tmp_path)) == 1
     assert list((tmp_path / "jobs").iterdir()) == []
+
+
+def test_a_timeout_of_a_task_whose_job_a_later_try_has_found_lets_the_job_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = submission(tmp_path), submission(tmp_path)
+
+    def time_out(_: Any) -> None:
+        first._open_gate(first._submit_sp.pid)
+        wait_for(first._is_adopted)
+        raise AirflowTaskTimeout
+
+    monkeypatch.setattr(first, "_process_spark_submit_log", time_out)
+    thread, outcome = in_thread(first)
+    wait_for(lambda: starts(tmp_path))
+    later, later_outcome = in_thread(second)
+    thread.join(60)
+    assert [type(error) for error in outcome] == [AirflowTaskTimeout]
+    (tmp_path / "go").touch()
+    later.join(60)
+    assert later_outcome == [{"job": "compact", "version": 5}]
+    assert len(starts(tmp_path)) == 1
 
 
 def test_killing_a_task_that_waits_lets_the_job_of_a_later_try_go_on(tmp_path: Path) -> None:

@@ -164,6 +164,9 @@ class TestTimes:
             (5, 29.999, [1, 2]),
             (11, 19, []),
             (None, -1, []),
+            (10.0004, None, [2, 3]),  # a commit has whole milliseconds, and a bound is not rounded to them
+            (None, 19.9996, [0, 1]),
+            (19.9996, 19.9998, []),
         ],
     )
     def test_bounds_are_at_or_after_and_at_or_before(
@@ -208,6 +211,17 @@ def test_a_start_past_the_latest_version(table: Path, engine: Any) -> None:
     with pytest.raises(VersionNotFoundError, match="allow_out_of_range"):
         opened.load_cdf(starting_version=30)
     assert rows_of(opened.load_cdf(starting_version=30, allow_out_of_range=True)) == []
+
+
+def test_the_hint_names_a_version_that_can_be_read(tmp_path: Path) -> None:
+    for version in range(6):
+        rows = pa.table({"id": [version]})
+        deltalake.write_deltalake(tmp_path / "t", rows, mode="append", configuration=None if version else ON)
+    DeltaTable(tmp_path / "t").create_checkpoint()
+    for version in range(4):
+        (tmp_path / f"t/_delta_log/{version:020}.json").unlink()
+    with pytest.raises(VersionNotFoundError, match=r"commit 0 was cleaned up.*Start at version 4 or later"):
+        DeltaTable(tmp_path / "t").load_cdf(starting_version=0, ending_version=1)
 
 
 def test_unknown_columns(table: Path) -> None:

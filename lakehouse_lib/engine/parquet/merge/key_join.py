@@ -108,7 +108,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return pa.decimal128(precision, scale) if precision <= _MOST_DIGITS else None
     if all(types.is_temporal(kind) for kind in (left, right)) and left != right:
         return pa.timestamp("us")
-    return left if left == right and not types.is_nested(left) else None
+    return left if left == right and not types.is_nested(left) and not types.is_null(left) else None
 
 
 def _digits(kind: pa.DataType) -> tuple[int, int]:

@@ -126,6 +126,16 @@ def test_keys_and_sequences_of_every_ordered_type(tmp_path: Path, column: str, v
     assert rows[1]["__end_at"] == rows[0]["__start_at"] == values[0].as_py()
 
 
+def test_nan_and_the_sign_of_zero_do_not_make_events_differ(tmp_path: Path) -> None:
+    """Whatever the other events of the batch are."""
+    numbers = [0.0, -0.0, float("nan"), float("nan"), 1.0]
+    batch = pa.table({"id": [1, 1, 2, 2, 3], "ts": [1] * 5, "x": numbers, "nested": [{"x": x} for x in numbers]})
+    for rows in (batch, batch.slice(0, 2)):
+        table = tmp_path / str(len(rows))
+        apply_changes(table, rows, keys=["id"], sequence_by="ts")
+        assert DeltaTable(table).to_pyarrow_table().num_rows == len(set(rows["id"].to_pylist()))
+
+
 def test_different_events_with_one_sequence_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InvalidArgumentError, match="1 events differ from another event with the same key and sequence: id 7, ts 1"

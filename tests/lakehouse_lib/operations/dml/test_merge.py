@@ -167,6 +167,20 @@ def test_keys_of_every_type(tmp_path: Path, kind: str) -> None:
     assert (metrics["num_target_rows_updated"], metrics["num_target_rows_inserted"]) == (1, 1)  # NULL equals nothing
 
 
+def test_void_columns_match_no_row(tmp_path: Path) -> None:
+    """NULL is equal to nothing; only ``<=>`` is true."""
+    rows_of_nulls = pa.table({"id": [1, 2], "v": pa.nulls(2)})
+    for condition in ("target.v = source.v", "target.id = source.id AND target.v = source.v"):
+        write_deltalake(tmp_path / "t", rows_of_nulls, mode="overwrite")
+        merger = DeltaTable(tmp_path / "t").merge(
+            rows_of_nulls, condition, source_alias="source", target_alias="target"
+        )
+        result = merger.when_matched_delete().when_not_matched_insert_all().execute()
+        assert (result["num_target_rows_deleted"], result["num_target_rows_inserted"]) == (0, 2)
+    assert DeltaTable(tmp_path / "t").delete("v = v OR v < v")["num_deleted_rows"] == 0
+    assert DeltaTable(tmp_path / "t").delete("v <=> v AND id = 1")["num_deleted_rows"] == 2
+
+
 def test_several_source_rows_may_delete_one_row(tmp_path: Path) -> None:
     table = made(tmp_path, files=1)
     assert run(table, source([1, 1, 2]), ON, [("when_matched_delete", {})])["num_target_rows_deleted"] == 2

@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -367,3 +368,21 @@ def test_an_append_imports_no_pandas(tmp_path: Path) -> None:
 def test_the_arrow_engine_takes_no_threads_for_none(threads: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=f"parallelism is {threads!r}"):
         ArrowEngine(threads)
+
+
+def test_a_few_rows_of_a_partition_do_not_keep_whole_batches_in_memory(tmp_path: Path) -> None:
+    before, most = pa.total_allocated_bytes(), 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal most
+        for _ in range(40):
+            most = max(most, pa.total_allocated_bytes() - before)
+            parts = pa.array(["rare", *["common"] * 65_535])
+            yield pa.record_batch({"part": parts, "a": pa.array(np.arange(65_536))})
+
+    schema = pa.schema([("part", pa.string()), ("a", pa.int64())])
+    target_size = {"delta.targetFileSize": "1mb"}  # the rows of the common part are written soon
+    rows = pa.RecordBatchReader.from_batches(schema, batches())
+    write_deltalake(tmp_path, rows, partition_by=["part"], configuration=target_size)
+    assert DeltaTable(tmp_path).count() == 40 * 65_536
+    assert most < 10 << 20  # the batches have 47 MB
