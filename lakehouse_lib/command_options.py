@@ -251,6 +251,14 @@ def _number(text: str) -> float:
     return value
 
 
+def _rate(text: str) -> float:
+    """An argparse type: a number above 0."""
+    value = _number(text)
+    if not value:
+        raise argparse.ArgumentTypeError(f"the value is {text!r}; expected a number above 0")
+    return value
+
+
 def _input(text: str) -> tuple[str, str]:
     """An argparse type: a name and a location."""
     name, separator, uri = text.partition("=")
@@ -282,6 +290,7 @@ _KINDS: Mapping[Kind, _ValueKind] = {
     "location": _ValueKind("URI"),
     "locations": _ValueKind("URI"),
     "names": _ValueKind("A,B", _names, ",".join),
+    "rate": _ValueKind("N", _rate, "{:g}".format),
     "seconds": _ValueKind("SECONDS", _number, "{:g}".format),
     "text": _ValueKind("TEXT"),
     "text_list": _ValueKind("TEXT"),

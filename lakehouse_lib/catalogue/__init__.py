@@ -294,7 +294,7 @@ VACUUM = TableOperation(
             "a list of the stored objects, such as the inventory of a bucket, instead of a listing of the table; "
             "repeat the option for several files",
         ),
-        Parameter("files_per_second", "count", "the largest number of files deleted per second; default: no limit"),
+        Parameter("files_per_second", "rate", "the largest number of files deleted per second; default: no limit"),
         Parameter("keep_versions", "versions", "keep all files of these versions", default=()),
     ),
     "operations.upkeep.vacuum:vacuum",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: its arguments. ``file``: a path. ``location``: a path or a URI. ``locations``: a list of locations. ``inputs``: pairs
 #: of a name and a location. ``names``: a tuple of names. ``texts``: a mapping of names to texts. ``text_list``: a list
 #: of texts. ``version``: a version or a time. ``versions``: a tuple of versions. ``flag``: a bool. ``integer``: an int.
-#: ``bytes``, ``count``: an int of at least 1. ``hours``, ``seconds``: a float of at least 0.
+#: ``bytes``, ``count``: an int of at least 1. ``hours``, ``seconds``: a float of at least 0. ``rate``: a float above 0.
 Kind = Literal[
     "application",
     "assignments",
@@ -34,6 +34,7 @@ Kind = Literal[
     "location",
     "locations",
     "names",
+    "rate",
     "seconds",
     "text",
     "text_list",

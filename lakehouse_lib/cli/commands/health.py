@@ -90,7 +90,7 @@ def _metrics_and_result(table: MaintainedTable) -> tuple[Health, dict[str, Any]]
     from lakehouse_lib.snapshot import load_snapshot
 
     snapshot, policy = load_snapshot(table.store), table.policy
-    metrics = health_of(table)
+    metrics = health_of(snapshot, policy)
     values = {**metrics.to_dict(), "score": score(metrics).to_dict()}
     try:
         steps = steps_of(table.name, snapshot, policy, Corrections([]))

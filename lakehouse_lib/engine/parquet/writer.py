@@ -209,7 +209,8 @@ class DataFileWriter:
         with self._os_errors_as_store_errors(), self._target.store.open_input(old_path) as source:
             file = pq.ParquetFile(source)
             for number in range(file.num_row_groups):
-                group = with_types(file.read_row_group(number), self._schema)
+                with self._os_errors_as_store_errors(old_path, "read again"):
+                    group = with_types(file.read_row_group(number), self._schema)
                 if self._writer is None:
                     self._open(group)
                 self._write_group(group)
@@ -217,14 +218,14 @@ class DataFileWriter:
             self._target.store.delete_many([old_path])
 
     @contextmanager
-    def _os_errors_as_store_errors(self) -> Iterator[None]:
-        """Raise an OSError of the block as a StoreError that names the current file."""
+    def _os_errors_as_store_errors(self, path: str | None = None, verb: str = "written") -> Iterator[None]:
+        """Raise an OSError of the block as a StoreError that names the file (None: the current file)."""
         try:
             yield
         except OSError as error:  # a full disk, or a server's error
             text = str(error).partition("\n")[0]
             raise StoreError(
-                f"the data file {self._path} cannot be written: {text}",
+                f"the data file {path or self._path} cannot be {verb}: {text}",
                 table=self._target.store.root,
                 hint=self._target.store.explain(error),
             ) from error

@@ -16,6 +16,7 @@ from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
 #: A connection fails if the server does not answer within this number of seconds. Spark's own client retries for ten
 #: minutes.
 _SECONDS_TO_ANSWER = 30.0
+_CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 
 
 def context_of(spark: Any) -> Any | None:
@@ -43,34 +44,61 @@ def connect_session(url: str, properties: Mapping[str, str]) -> Iterator[Any]:
     """
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # it logs each error again, with the plan
     builder, endpoint = _channel_builder(url)
-    from pyspark.errors import PySparkException
     from pyspark.sql.connect.session import SparkSession
 
     _check_answer(builder, endpoint)
-    # Functions of pyspark.sql.functions look for this variable. Unlike SPARK_REMOTE, it does not contain the token.
-    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
-    spark = SparkSession.builder.channelBuilder(builder).create()
-    try:
+    with _connect_functions():
+        spark = SparkSession.builder.channelBuilder(builder).create()
         try:
-            spark.version  # noqa: B018 - the first request, which the server may refuse
-        except PySparkException as error:
-            raise _connection_error(
-                f"the Spark Connect server {endpoint} refuses the session: {_first_line(error)}",
-                "Check the token of the connection",
-            ) from None
-        for name, value in {**properties, "spark.sql.session.timeZone": "UTC"}.items():
-            try:
-                spark.conf.set(name, value)
-            except PySparkException as error:
-                raise InvalidArgumentError(
-                    f"the Spark Connect server {endpoint} refuses the property {name}: {_first_line(error)}",
-                    hint="Set properties of the application when you start the server; a session has only properties "
-                    "of Spark SQL",
-                    code="DELTA_SPARK_CONFIGURATION",
-                ) from None
-        yield spark
+            _configure(spark, properties, endpoint)
+            yield spark
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def _connect_functions() -> Iterator[None]:
+    """Let the functions of ``pyspark.sql.functions`` return columns of Spark Connect in the block.
+
+    They look for an environment variable. Unlike SPARK_REMOTE, this one does not contain the token.
+    """
+    before = os.environ.get(_CONNECT_MODE)
+    os.environ[_CONNECT_MODE] = "1"
+    try:
+        yield
     finally:
-        spark.stop()
+        if before is None:
+            del os.environ[_CONNECT_MODE]
+        else:
+            os.environ[_CONNECT_MODE] = before
+
+
+def _configure(spark: Any, properties: Mapping[str, str], endpoint: str) -> None:
+    """Make the first request, and set the properties of the session.
+
+    Raises:
+        StoreError: the server refuses the session.
+        InvalidArgumentError: the server refuses a property.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.version  # noqa: B018 - the first request, which the server may refuse
+    except PySparkException as error:
+        raise _connection_error(
+            f"the Spark Connect server {endpoint} refuses the session: {_first_line(error)}",
+            "Check the token of the connection",
+        ) from None
+    for name, value in {**properties, "spark.sql.session.timeZone": "UTC"}.items():
+        try:
+            spark.conf.set(name, value)
+        except PySparkException as error:
+            raise InvalidArgumentError(
+                f"the Spark Connect server {endpoint} refuses the property {name}: {_first_line(error)}",
+                hint="Set properties of the application when you start the server; a session has only properties "
+                "of Spark SQL",
+                code="DELTA_SPARK_CONFIGURATION",
+            ) from None
 
 
 def _channel_builder(url: str) -> tuple[Any, str]:

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from lakehouse_lib.errors import DeltaError, TableNotFoundError
 from lakehouse_lib.fleet.health.metrics import Health, health
 from lakehouse_lib.fleet.health.record import HealthRecord
+from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.table_run import MaintainedTable
-from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.threads import map_in_threads
 
 logger = logging.getLogger(__name__)
@@ -17,11 +18,10 @@ logger = logging.getLogger(__name__)
 _LOOKS_AT_ONCE = 8
 
 
-def health_of(table: MaintainedTable) -> Health:
-    """The health of the latest version, with the target size, the Z-order columns and the retention of the policy."""
-    policy = table.policy
+def health_of(snapshot: Snapshot, policy: Policy) -> Health:
+    """The health of a version, with the target size, the Z-order columns and the retention of the policy."""
     return health(
-        load_snapshot(table.store),
+        snapshot,
         target_file_size=policy.target_file_size,
         clustered_by=policy.cluster_by,
         retention_hours=policy.retention_hours,
@@ -37,7 +37,7 @@ def record_health(tables: Iterable[MaintainedTable], record: HealthRecord) -> No
 
     def look(table: MaintainedTable) -> tuple[str, Health] | None:
         try:
-            return table.name, health_of(table)
+            return table.name, health_of(load_snapshot(table.store), table.policy)
         except TableNotFoundError:
             return None
         except DeltaError as error:

@@ -7,6 +7,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.base.rendered import with_registry_defaults
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 from lakehouse_airflow.operators.vacuum import vacuum_policy, without_paths
 from lakehouse_lib.catalogue import CLEANUP
@@ -24,7 +25,7 @@ class LakehouseCleanupOperator(LakehouseTableOperator):
         dry_run: only count the files.
     """
 
-    parameters = CLEANUP.parameters
+    parameters = with_registry_defaults(CLEANUP, {"enforce_retention": "enforce_retention_duration"})
     template_fields = (*LakehouseTableOperator.template_fields, "enforce_retention", "dry_run")
 
     def __init__(self, *, enforce_retention: bool | None = None, dry_run: bool = False, **kwargs: Any) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.base.rendered import with_registry_defaults
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 from lakehouse_airflow.registry import registered_entry
 from lakehouse_lib.catalogue import VACUUM
@@ -32,7 +33,15 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
         keep_versions: keep all files of these versions.
     """
 
-    parameters = VACUUM.parameters
+    parameters = with_registry_defaults(
+        VACUUM,
+        {
+            "retention_hours": "retention_hours",
+            "enforce_retention": "enforce_retention_duration",
+            "full": "full",
+            "files_per_second": "files_per_second",
+        },
+    )
     template_fields = (
         *LakehouseTableOperator.template_fields,
         "retention_hours",

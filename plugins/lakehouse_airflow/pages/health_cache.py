@@ -68,7 +68,7 @@ class HealthCache:
             return measurement
         if not waits and table.snapshot.max_file_count > MOST_FILES:
             return None
-        health = health_of(maintained)
+        health = health_of(table.snapshot, maintained.policy)
         partitions = heavy_partitions(table.snapshot, health.target_file_size, _MOST_PARTITIONS)
         measurement = Measurement(health, partitions, quality())
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakehouse_airflow import operators
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.base.job_operator import _PARAMETERS as JOB_PARAMETERS
 from lakehouse_airflow.operators.base.job_operator import SubmitOperator
 from lakehouse_airflow.operators.base.rendered import read_rendered
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 from lakehouse_airflow.operators.change_rows import LakehouseDeleteRowsOperator, LakehouseUpdateRowsOperator
+from lakehouse_airflow.operators.cleanup import LakehouseCleanupOperator
 from lakehouse_airflow.operators.history import LakehouseHistoryOperator
+from lakehouse_airflow.operators.maintenance.plan import _PARAMETERS as PLAN_PARAMETERS
 from lakehouse_airflow.operators.maintenance.plan import LakehousePlanOperator
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
@@ -62,6 +66,41 @@ def test_every_argument_is_templated(operator: type[BaseOperator]) -> None:
 def rendered(operator: BaseOperator, **params: Any) -> Any:
     operator.render_template_fields({"params": params})
     return operator
+
+
+#: ``run`` of these operators reads the text itself.
+READ_BY_RUN = {("LakehouseRepairOperator", "dry_run"), ("LakehousePinVersionOperator", "version")}
+
+
+@pytest.mark.parametrize("operator", own_operators())
+def test_every_flag_and_number_is_read_from_rendered_text(operator: type[BaseOperator]) -> None:
+    """Otherwise a rendered ``False`` would be a text that is true."""
+    own = (*getattr(operator, "parameters", ()), *getattr(operator, "job_parameters", ()))
+    read = {parameter.name for parameter in (*own, *JOB_PARAMETERS, *PLAN_PARAMETERS)}
+    unread = {
+        name
+        for cls in operator.__mro__
+        if cls.__module__.startswith("lakehouse_airflow.")
+        for name, parameter in inspect.signature(cls.__init__).parameters.items()
+        if name in operator.template_fields and re.search(r"^(bool|int|float)\b", str(parameter.annotation))
+        if name not in read and (operator.__name__, name) not in READ_BY_RUN
+    }
+    assert unread == set()
+
+
+@pytest.mark.parametrize("text", ["None", ""])
+def test_a_template_without_a_value_means_the_default_in_the_registry(registry_file: Path, text: str) -> None:
+    vacuum = LakehouseVacuumOperator(
+        task_id="t", table="orders", enforce_retention=text, full=text, files_per_second=text, retention_hours=text
+    )
+    read_rendered(vacuum, vacuum.parameters)
+    assert (vacuum.enforce_retention, vacuum.full, vacuum.files_per_second, vacuum.retention_hours) == (None,) * 4
+    vacuum = LakehouseVacuumOperator(task_id="t", table="orders", enforce_retention="False", files_per_second="0.5")
+    read_rendered(vacuum, vacuum.parameters)
+    assert (vacuum.enforce_retention, vacuum.files_per_second) == (False, 0.5)
+    cleanup = LakehouseCleanupOperator(task_id="t", table="orders", enforce_retention="false")
+    read_rendered(cleanup, cleanup.parameters)
+    assert cleanup.enforce_retention is False
 
 
 def test_rendered_texts_are_values(registry_file: Path) -> None:

@@ -24,10 +24,11 @@ from lakehouse_lib import commit_metadata, write_deltalake
 from lakehouse_lib.fleet.health import Health, health
 from lakehouse_lib.fleet.health.fleet_health import record_health
 from lakehouse_lib.fleet.health.record import HealthRecord
+from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.step import Effect
 from lakehouse_lib.fleet.runs import RunRecord, Status, StepRecord
 from lakehouse_lib.fleet.table_run import MaintainedTable
-from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import open_store
 from tests.airflow.dag_runs import api_client, let_run
 from tests.airflow.pages.page_text import text_of
@@ -212,17 +213,17 @@ def test_a_table_has_its_sizes_columns_versions_and_runs(lakehouse: Path, ann: A
 def test_the_health_of_a_version_is_computed_once_a_minute(
     lakehouse: Path, ann: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    computed: list[str] = []
+    computed: list[int] = []
 
-    def count(table: MaintainedTable) -> Health:
-        computed.append(table.name)
-        return health(load_snapshot(table.store))
+    def count(snapshot: Snapshot, _: Policy) -> Health:
+        computed.append(snapshot.version)
+        return health(snapshot)
 
     monkeypatch.setattr(health_cache, "health_of", count)
     uri = lakehouse / "tables/customer"
     for _ in range(3):
         assert "1 rows" in text_of(ann.get("/lakehouse/tables/customer").text)
-    assert computed == ["customer"]
+    assert computed == [0]
     deltalake.write_deltalake(uri, pa.table({"c_custkey": [2]}), mode="append")
     assert "2 rows" in text_of(ann.get("/lakehouse/tables/customer").text)
     shutil.rmtree(uri)

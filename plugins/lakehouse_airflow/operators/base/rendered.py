@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from airflow.sdk import BaseOperator
 
-from lakehouse_lib.catalogue.operation import Parameter
+from lakehouse_lib.catalogue.operation import Operation, Parameter
 from lakehouse_lib.command_options import value_of_text
 
 
@@ -23,3 +24,18 @@ def read_rendered(operator: BaseOperator, parameters: Sequence[Parameter]) -> No
         value = getattr(operator, parameter.name, None)
         if isinstance(value, str):
             setattr(operator, parameter.name, value_of_text(parameter, value))
+
+
+def with_registry_defaults(operation: Operation, attributes: Mapping[str, str]) -> tuple[Parameter, ...]:
+    """The parameters of an operation for an operator that takes some defaults from the registry.
+
+    The texts ``None`` and "" of a rendered template then mean None, as if the argument was left out.
+
+    Args:
+        attributes: the operator's attributes whose default is in the registry, with the names of their parameters.
+    """
+    names = {parameter: attribute for attribute, parameter in attributes.items()}
+    return tuple(
+        replace(parameter, name=names[parameter.name], default=None) if parameter.name in names else parameter
+        for parameter in operation.parameters
+    )
