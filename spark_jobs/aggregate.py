@@ -52,7 +52,8 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         output = DeltaTable(options.output, storage_options=stores.get(options.output))
         applied_version = output.transaction_version(options.app_id)
         if applied_version is not None and applied_version >= options.app_version:
-            return {"table": options.output, "version": output.version(), "done_before": True}
+            version = output.version()
+            return {"table": options.output, "version": version, "read_version": version, "done_before": True}
 
     def run(spark: SparkSession) -> Result:
         from pyspark.errors import AnalysisException, ParseException
@@ -82,9 +83,11 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
             ),
         )
         new_output = DeltaTable(options.output, storage_options=stores.get(options.output))
+        version = _version_of(new_output, versions)
         return {
             "table": options.output,
-            "version": _version_of(new_output, versions),
+            "version": version,
+            "read_version": version - 1 if version else None,
             "done_before": False,
             "input_versions": versions,
         }

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.lineage import Lineage
 from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
 from lakehouse_airflow.operators.repair import LakehouseRepairOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
@@ -108,8 +110,17 @@ def test_an_aggregate_names_its_own_commit(
     command_line = ["--input", f"orders={orders}", "--sql-file", str(query), "--output", str(output)]
     options: Namespace = aggregate.arguments().parse_args([*command_line, "--app-id", "report", "--app-version", "2"])
     run: Any = aggregate.prepare(options)
-    assert run(spark)["version"] == 0
+    result = run(spark)
+    assert (result["version"], result["read_version"]) == (0, None)
     assert DeltaTable(output).version() == 1
+    assert Lineage.of_table(LakehouseHook(), str(output), (str(orders),), result).outputs == (str(output),)
+    repeated = aggregate.prepare(options)
+    assert isinstance(repeated, dict)
+    assert (repeated["version"], repeated["read_version"], repeated["done_before"]) == (1, 1, True)
+    later = aggregate.arguments().parse_args([*command_line, "--app-id", "report", "--app-version", "3"])
+    run = aggregate.prepare(later)
+    result = run(spark)
+    assert (result["version"], result["read_version"]) == (2, 1)
 
 
 def test_a_load_names_the_commit_of_its_last_batch(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
