@@ -24,7 +24,6 @@ NOT_OF_ONE_ROW = (
     exp.Window,
     exp.Query,
     exp.Subquery,
-    exp.Exists,
     exp.Placeholder,
     exp.Parameter,
     exp.Star,

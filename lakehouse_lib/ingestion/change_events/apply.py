@@ -17,7 +17,15 @@ from lakehouse_lib.expressions.namespace import MergeNamespace
 from lakehouse_lib.ingestion.change_events.events import ChangeEvents, change_events
 from lakehouse_lib.ingestion.change_events.history import history_rows
 from lakehouse_lib.ingestion.change_events.latest import RowChanges, latest_rows
-from lakehouse_lib.ingestion.change_events.rules import ACTION, END, SEQUENCES, START, ChangeRules, invalid_rules
+from lakehouse_lib.ingestion.change_events.rules import (
+    ACTION,
+    END,
+    SEQUENCES,
+    START,
+    ChangeRules,
+    check_key_types,
+    invalid_rules,
+)
 from lakehouse_lib.ingestion.change_events.stored_rows import rows_with_keys
 from lakehouse_lib.operations.alter.columns import add_columns
 from lakehouse_lib.operations.dml.merge import merge
@@ -90,8 +98,14 @@ def apply_changes(
 
 
 def create_target(store: ObjectStore, events: Schema, rules: ChangeRules) -> None:
-    """Create the table for events with these columns if it does not exist."""
-    create_table(store, Schema([events.field(name) for name in rules.data_columns(events.names)]), mode="ignore")
+    """Create the table for events with these columns if it does not exist.
+
+    Raises:
+        InvalidArgumentError, NotSupportedError: the rules do not fit the columns; no table is created.
+    """
+    columns = Schema([events.field(name) for name in rules.data_columns(events.names)])
+    check_key_types(events.to_arrow(), [*rules.keys, rules.sequence_by])
+    create_table(store, columns, mode="ignore")
 
 
 def _apply(

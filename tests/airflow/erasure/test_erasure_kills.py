@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from deltalake import write_deltalake
 
 from lakehouse_airflow.operators.erasure import erase as erasure_tasks
@@ -100,6 +100,18 @@ def test_keys_of_a_rejected_request_do_not_stay(
         assert run.approval().execute(run.context)["answer"] == "Reject"
     else:
         look_a_month_later(monkeypatch)
+    assert not (folder / run.request / "keys.json").exists()
+
+
+def test_keys_of_a_request_about_which_nobody_is_asked_do_not_stay(tables: Path, folder: Path) -> None:
+    """Of a run that was cleared after its question: its task ``approve`` asks about one request only."""
+    run = Run()
+    run.look()
+    asked_by(run.approval(), run.context)
+    run.look()
+    approval = run.approval()
+    with pytest.raises(AirflowFailException, match="cannot ask about request"):
+        approval.execute(run.context)
     assert not (folder / run.request / "keys.json").exists()
 
 
