@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.errors import DeltaError, InvalidPredicateError, SchemaMismatchError
-from lakehouse_lib.expressions import parse_value, value_of, values_of
+from lakehouse_lib.expressions import is_renderable, parse, parse_value, value_of, values_of
 from lakehouse_lib.schema import Field, Schema
 from tests.peers import plain
 
@@ -196,6 +196,11 @@ def test_types_that_differ_in_inner_nullability() -> None:
     for sql, column, expected in (("t", "s", [{"a": 7}, None]), ("coalesce(t, s)", "t", [{"a": 7}, {"a": 2}])):
         value = parse_value(sql, schema.field(column), schema)
         assert values_of({column: value}, rows, schema)[column].to_pylist() == expected
+
+
+@pytest.mark.parametrize("sql", ["exists(a, y -> y = 1)", "forall(a, y -> y = 1)"])
+def test_functions_with_a_lambda_are_not_subqueries(sql: str) -> None:
+    assert not is_renderable(parse(sql, SCHEMA).root)
 
 
 @pytest.mark.parametrize("sql", ["upper(s)", "s || i", "a[0]", "concat(s, upper(s))", "CASE WHEN b THEN lower(s) END"])

@@ -168,6 +168,7 @@ def test_keys_without_an_exact_order_are_refused(tmp_path: Path) -> None:
     batch = pa.table({"id": [1.5], "ts": [1]})
     with pytest.raises(NotSupportedError, match="column 'id' has the type double"):
         apply_changes(tmp_path / "t", batch, keys=["id"], sequence_by="ts")
+    assert not (tmp_path / "t").exists()  # no table with columns that no later events fit
 
 
 def test_a_value_that_does_not_fit_commits_nothing(tmp_path: Path) -> None:
