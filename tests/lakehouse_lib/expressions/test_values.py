@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.errors import DeltaError, InvalidPredicateError, SchemaMismatchError
-from lakehouse_lib.expressions import is_renderable, parse, parse_value, value_of, values_of
+from lakehouse_lib.expressions import parse, parse_value, value_of, values_of
+from lakehouse_lib.expressions.evaluate_arrow import is_renderable
 from lakehouse_lib.schema import Field, Schema
 from tests.peers import plain
 
