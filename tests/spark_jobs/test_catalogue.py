@@ -38,6 +38,7 @@ VALUES: dict[str, Any] = {
     "location": "s3://a/b=c",
     "locations": ["s3://a/b=c", "-d"],
     "names": ("a", "b"),
+    "rate": 0.5,
     "seconds": 1.5,
     "text": "-",
     "text_list": ["", "-"],

@@ -180,6 +180,7 @@ def test_a_timeout_of_a_task_whose_job_a_later_try_has_found_lets_the_job_go_on(
     later.join(60)
     assert later_outcome == [{"job": "compact", "version": 5}]
     assert len(starts(tmp_path)) == 1
+    first._submit_sp.wait()
 
 
 def test_killing_a_task_that_waits_lets_the_job_of_a_later_try_go_on(tmp_path: Path) -> None:
