@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse_lib.catalogue import APPLY_CHANGES
 from spark_jobs.command_line import Arguments
-from spark_jobs.job import EngineWork, Result, require_predicate, run_job
+from spark_jobs.job import EngineWork, FailedAfterWork, Result, require_predicate, run_job
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
@@ -20,6 +20,7 @@ def arguments() -> Arguments:
 
 def prepare(options: Namespace) -> EngineWork | Result:
     """The part of the job that reads events; the result, without Spark, if there are no new events."""
+    from lakehouse_lib.errors import DeltaError
     from lakehouse_lib.ingestion.change_events.follow import applied_version, follow_events
     from lakehouse_lib.ingestion.change_events.rules import ChangeRules
     from lakehouse_lib.operations.results import ChangeResult
@@ -47,9 +48,21 @@ def prepare(options: Namespace) -> EngineWork | Result:
         return {**ChangeResult(table.root, version, None, {}).to_dict(), "table": options.table}
 
     def run(engine: Engine) -> Result:
-        result = follow_events(
-            table, events, rules, engine, deleted_keys=deleted_keys, merges_schema=options.merge_schema
-        )
+        results: list[ChangeResult] = []
+        try:
+            result = follow_events(
+                table,
+                events,
+                rules,
+                engine,
+                deleted_keys=deleted_keys,
+                merges_schema=options.merge_schema,
+                on_commit=results.append,
+            )
+        except DeltaError as error:
+            if not results:
+                raise
+            raise FailedAfterWork(error, {**results[-1].to_dict(), "table": options.table}) from error
         return {**result.to_dict(), "table": options.table}
 
     return EngineWork(run, latest)

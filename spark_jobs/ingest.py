@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakehouse_lib.catalogue import INGEST
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lakehouse_lib.errors import DeltaError
+    from lakehouse_lib.ingestion.load import Load
     from lakehouse_lib.ingestion.load_result import LoadResult
 
 
@@ -23,6 +26,7 @@ def arguments() -> Arguments:
 
 
 def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
+    from lakehouse_lib.errors import DeltaError
     from lakehouse_lib.ingestion.load import Load
     from lakehouse_lib.ingestion.source import Source
     from lakehouse_lib.progress import log_observer
@@ -40,13 +44,26 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     result = load.nothing_to_do()
     if result is not None:
         return _result_of(result, options.refused)
-    if not load.needs_spark():
-        return _result_of(load.run(on_progress=on_progress), options.refused)
 
-    def run(spark: SparkSession) -> Result:
-        return _result_of(load.run(spark, on_progress=on_progress), options.refused)
+    def run(spark: SparkSession | None = None) -> Result:
+        try:
+            result = load.run(spark, on_progress=on_progress)
+        except DeltaError as error:
+            raise _with_partial_result(error, load) from error
+        return _result_of(result, options.refused)
 
-    return run
+    return run if load.needs_spark() else run()
+
+
+def _with_partial_result(error: DeltaError, load: Load) -> Exception:
+    """The error of a load, with the result of the batches that were loaded before it."""
+    from lakehouse_lib.errors import DeltaError
+
+    with suppress(DeltaError):  # the store may have failed; its first error is the reason
+        result = load.partial_result()
+        if result is not None:
+            return FailedAfterWork(error, result.to_dict())
+    return error
 
 
 def _result_of(result: LoadResult, refused: str) -> Result:

@@ -140,10 +140,11 @@ def run_in_process(arguments: Arguments, prepare: Prepare, argv: Sequence[str], 
     try:
         engine = ArrowEngine() if max_bytes is None else BoundedEngine(work.snapshot, max_bytes, work.bytes)
         return {"job": arguments.job, **work.run(engine)}
-    except WorkTooLargeError:
-        return None
-    except (InvalidPredicateError, UnsupportedFeatureError) as error:
-        if max_bytes is None:
+    except (DeltaError, FailedAfterWork) as failure:
+        error = failure.error if isinstance(failure, FailedAfterWork) else failure
+        if isinstance(error, WorkTooLargeError):
+            return None
+        if max_bytes is None or not isinstance(error, (InvalidPredicateError, UnsupportedFeatureError)):
             raise
         logger.info("Spark runs the job, because the Arrow engine does not: %s", error.message)
         return None

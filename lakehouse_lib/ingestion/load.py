@@ -92,6 +92,9 @@ class Load:
         )
         self.state = SourceState(source, self.landing, self.intents)
         self.files = self.state.look()
+        self._entries: list[Mapping[str, Any]] = []
+        self._refused: dict[str, str] = {}
+        self._read_version: int | None = None
 
     @property
     def history(self) -> History:
@@ -163,17 +166,14 @@ class Load:
                 hint="Load it with a Spark session",
             )
         self.store.delete_many(self.intents.staged(self.history.settled))
-        read_version = _version(snapshot_if_any(self.store))
-        entries: list[Mapping[str, Any]] = []
-        refused: dict[str, str] = {}
-
+        self._read_version = _version(snapshot_if_any(self.store))
         counter = None if on_progress is None else self._counter(on_progress)
 
         def load(intent: Intent, *, redo: bool) -> bool:
             result = Batch(intent, self.source, self.intents, judge, counter).load(redo=redo)
-            refused.update(result.refused)
+            self._refused.update(result.refused)
             if result.entry is not None:
-                entries.append(result.entry)
+                self._entries.append(result.entry)
             return not result.waiting
 
         if self.history.unsettled is not None:
@@ -188,8 +188,8 @@ class Load:
         if files.new.num_rows and judge is not None and suite and suite_on_arrow(suite, self.source.schema) is None:
             judge.gate(self.source.schema, self.source.suite)  # an invalid suite fails before an intent is put
         for batch in cut_batches(files.new, self.source.files_per_batch, self.source.bytes_per_batch):
-            fingerprints = self._fingerprints(batch, refused)
-            read = {fingerprint.name for fingerprint in fingerprints} | refused.keys()
+            fingerprints = self._fingerprints(batch, self._refused)
+            read = {fingerprint.name for fingerprint in fingerprints} | self._refused.keys()
             waiting += [file.name for file in batch if file.name not in read]
             if not fingerprints:
                 continue
@@ -207,15 +207,22 @@ class Load:
         if counter is not None:
             counter.finish()
         self.state.fold()
-        result = self._result(files)
-        versions = [entry["version"] for entry in entries if entry["version"] is not None]
+        return self._result_of_run(self._result(files), waiting)
+
+    def partial_result(self) -> LoadResult | None:
+        """The result of the batches that this run has loaded before it failed; None: it has loaded none."""
+        return self._result_of_run(self._result(self.files), ()) if self._entries else None
+
+    def _result_of_run(self, result: LoadResult, waiting: Sequence[str]) -> LoadResult:
+        """The result with the batches of this run."""
+        versions = [entry["version"] for entry in self._entries if entry["version"] is not None]
         return replace(
             result,
-            read_version=read_version,
+            read_version=self._read_version,
             version=versions[-1] if versions else None,
-            batches=tuple(entries),
+            batches=tuple(self._entries),
             waiting=tuple(sorted(waiting)),
-            refused={**result.refused, **refused},
+            refused={**result.refused, **self._refused},
         )
 
     def _counter(self, on_progress: OnProgress) -> Counter:

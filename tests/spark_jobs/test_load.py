@@ -26,6 +26,8 @@ from lakehouse_lib.ingestion.batches.batch import Batch
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Field, Schema
+from spark_jobs import ingest
+from spark_jobs.job import FailedAfterWork, run_in_process
 from tests.log_builder import protocol, put
 from tests.peers import parquet_files
 from tests.spark_jobs.loading import PRICE_RULE, SCHEMA, Shop, load
@@ -98,6 +100,22 @@ def test_table_rule_stops_the_load_before_the_commit(spark: SparkSession, shop: 
     load(spark, shop, suite={"name": "s", "expectations": [rows]})
     assert shop.ids() == [1, 2]
     assert len(shop.quarantined()) == 1
+
+
+def test_a_failure_of_a_later_batch_names_the_batches_that_were_loaded(shop: Shop) -> None:
+    shop.land("a.csv", "1,5,x", "2,5,x")
+    shop.land("b.csv", "3,5,x")
+    rows = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 2}, "meta": {"rule_id": "two rows"}}
+    words = shop.command_line("--suite", str(shop.suite(rows)), "--files-per-batch", "1")
+    with pytest.raises(FailedAfterWork) as failed:
+        run_in_process(ingest.arguments(), ingest.prepare, words, None)
+    assert isinstance(failed.value.error, QualityError)
+    result = failed.value.result
+    assert (result["rows_loaded"], result["read_version"], result["version"]) == (2, None, 0)
+    assert [batch["files"] for batch in result["batches"]] == [["a.csv"]]
+    with pytest.raises(QualityError):  # the next run loads nothing before it fails
+        run_in_process(ingest.arguments(), ingest.prepare, words, None)
+    assert shop.ids() == [1, 2]
 
 
 def test_unusable_suite_writes_nothing(spark: SparkSession, shop: Shop) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -59,6 +59,7 @@ def follow_events(
     *,
     deleted_keys: ObjectStore,
     merges_schema: bool = False,
+    on_commit: Callable[[ChangeResult], None] | None = None,
 ) -> ChangeResult:
     """Apply the events that were added to a Delta table since the last run, in one commit or several.
 
@@ -69,6 +70,7 @@ def follow_events(
     Args:
         events: the store of the table of events.
         deleted_keys, merges_schema: as in ``apply_changes``.
+        on_commit: called after each batch, with the result of all batches so far.
 
     Returns:
         the sums of the metrics of ``apply_changes``; without new events, ``version`` is None and there are no metrics.
@@ -97,6 +99,8 @@ def follow_events(
         )
         version = result.version if result.version is not None else version
         metrics.update({name: value for name, value in result.metrics.items() if isinstance(value, int)})
+        if on_commit is not None and version is not None:
+            on_commit(ChangeResult(store.root, read_version, version, dict(metrics)))
     return ChangeResult(store.root, read_version, version, dict(metrics))
 
 
