@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakehouse_lib.errors import DeltaError
     from lakehouse_lib.ingestion.load import Load
     from lakehouse_lib.ingestion.load_result import LoadResult
 
@@ -49,21 +48,22 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         try:
             result = load.run(spark, on_progress=on_progress)
         except DeltaError as error:
-            raise _with_partial_result(error, load) from error
+            result = _partial_result(load)
+            if result is None:
+                raise
+            raise FailedAfterWork(error, result.to_dict()) from error
         return _result_of(result, options.refused)
 
     return run if load.needs_spark() else run()
 
 
-def _with_partial_result(error: DeltaError, load: Load) -> Exception:
-    """The error of a load, with the result of the batches that were loaded before it."""
+def _partial_result(load: Load) -> LoadResult | None:
+    """The result of the batches that a failed run has loaded; None: it has loaded none, or the store has failed."""
     from lakehouse_lib.errors import DeltaError
 
-    with suppress(DeltaError):  # the store may have failed; its first error is the reason
-        result = load.partial_result()
-        if result is not None:
-            return FailedAfterWork(error, result.to_dict())
-    return error
+    with suppress(DeltaError):
+        return load.partial_result()
+    return None
 
 
 def _result_of(result: LoadResult, refused: str) -> Result:

@@ -34,15 +34,12 @@ def rows_by_partition(table: pa.Table, target: WriteTarget) -> Iterator[tuple[tu
         _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + indices, return_inverse=True)
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    firsts = table.take(pa.array(order[starts]))
+    ordered = table.take(pa.array(order)) if len(starts) > 1 else table
+    firsts = ordered.take(pa.array(starts))
     spelled = [partition_texts(firsts.column(name), name, target) for name in partition_columns]
     _refuse_overlong(spelled, target)
-    if len(starts) == 1:
-        yield next(zip(*spelled, strict=True)), table
-        return
     for values, start, end in zip(zip(*spelled, strict=True), starts, [*starts[1:], len(table)], strict=True):
-        # A slice would keep the memory of all rows until its own rows are written.
-        yield values, table.take(pa.array(order[start:end]))
+        yield values, ordered.slice(start, end - start)
 
 
 def _refuse_overlong(spelled: Sequence[list[str | None]], target: WriteTarget) -> None:

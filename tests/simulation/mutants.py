@@ -177,7 +177,7 @@ MUTANTS = (
     ),
     Mutant(
         "commit under a name that a cleanup has freed",
-        instead(read_version, "may_free_the_next", lambda *_: False),
+        instead(read_version, "may_delete_next_version", lambda *_: False),
         ("append", "cleanup"),
     ),
     Mutant(

@@ -36,8 +36,6 @@ _ROW_GROUP_BYTES = 128 << 20
 _SMALLEST_ROW_GROUP_BYTES = 1 << 20
 _PENDING_BYTES = 256 << 20
 _OPEN_FILES = 128
-#: Pending parts of at most this many rows are joined.
-_SMALL_PART_ROWS = 1024
 _SAMPLED_ROWS = 4096
 _MOST_DISTINCT = 0.9  # a dictionary is used if at most this share of the sampled values is distinct
 
@@ -113,15 +111,16 @@ class DataFileWriter:
         while start < len(rows):
             part = rows.slice(start, min(step, self._row_group_rows - self._pending_rows))
             start += len(part)
-            if self._pending and len(self._pending[-1]) + len(part) <= _SMALL_PART_ROWS:
-                # Each table needs memory of its own, which is more than the bytes of a few rows.
-                self._pending[-1] = pa.concat_tables([self._pending[-1], part]).combine_chunks()
-            else:
-                self._pending.append(part)
+            self._pending.append(part)
             self._pending_rows += len(part)
             self.pending_bytes += part.nbytes if len(rows) > len(part) else size
             if self._pending_rows >= self._row_group_rows or self.pending_bytes >= self._row_group_bytes:
                 self.flush()
+
+    def copy_pending(self) -> None:
+        """Copy the pending rows, which may be slices of larger batches, so that they do not keep the batches."""
+        if self._pending_rows:
+            self._pending = [pa.concat_tables(self._pending).take(int64s(range(self._pending_rows)))]
 
     def flush(self) -> None:
         """Write the pending rows as a row group."""
@@ -307,9 +306,10 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
     The rows have the columns of the table. If the target's layout has ``row_ids``, the rows also have the columns of
     ``row_ids``.
 
-    Each partition has its own writer. Pending rows and open files are limited for any number of partitions. If more
-    than 256 MiB of rows are pending after a batch, the writer with the most pending bytes writes a row group. If more
-    than 128 files are open, the least recently used writers close their files.
+    Each partition has its own writer. Memory and open files are limited for any number of partitions. If more than
+    256 MiB of rows are pending after a batch, the writer with the most pending bytes writes a row group. Pending rows
+    are slices of their batches, so they are copied whenever the batches since the last copy have more than 512 MiB. If
+    more than 128 files are open, the least recently used writers close their files.
 
     In a partitioned table with ``delta.autoOptimize.optimizeWrite``, each partition gets as few files as possible: all
     rows are gathered first. Rows beyond 256 MiB are gathered in scratch files.
@@ -318,6 +318,7 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
         return _write_by_partition(batches, target)
     writers: dict[tuple[str | None, ...], DataFileWriter] = {}
     names = column_names(target.layout)
+    batch_bytes = 0
     try:
         for batch in batches:
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
@@ -327,6 +328,11 @@ def write_stream(batches: Iterable[Any], target: WriteTarget) -> pa.Table:
                 writers[values] = writer
                 writer.write(rows.select(names))
             _limit_pending_rows_and_files(writers)
+            batch_bytes += table.nbytes
+            if batch_bytes > 2 * _PENDING_BYTES and target.layout.partition_columns:
+                for writer in writers.values():
+                    writer.copy_pending()
+                batch_bytes = sum(writer.pending_bytes for writer in writers.values())
         file_rows = [row for writer in writers.values() for row in writer.finish()]
     except BaseException:
         for writer in writers.values():

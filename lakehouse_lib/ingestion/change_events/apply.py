@@ -27,6 +27,7 @@ from lakehouse_lib.ingestion.change_events.rules import (
     invalid_rules,
 )
 from lakehouse_lib.ingestion.change_events.stored_rows import rows_with_keys
+from lakehouse_lib.log.latest import latest_version
 from lakehouse_lib.operations.alter.columns import add_columns
 from lakehouse_lib.operations.dml.merge import merge
 from lakehouse_lib.operations.results import ChangeResult, EarlierChangeResult
@@ -104,8 +105,10 @@ def create_target(store: ObjectStore, events: Schema, rules: ChangeRules) -> Non
         InvalidArgumentError, NotSupportedError: the rules do not fit the columns; no table is created.
     """
     columns = Schema([events.field(name) for name in rules.data_columns(events.names)])
-    check_key_types(events.to_arrow(), [*rules.keys, rules.sequence_by])
-    create_table(store, columns, mode="ignore")
+    if latest_version(store) is None:  # the values for an existing table are converted to its types first
+        needed = [events.field(name) for name in (*rules.keys, rules.sequence_by)]
+        check_key_types(Schema(needed).to_arrow(), [field.name for field in needed])
+        create_table(store, columns, mode="ignore")
 
 
 def _apply(

@@ -171,6 +171,21 @@ def test_keys_without_an_exact_order_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "t").exists()  # no table with columns that no later events fit
 
 
+def test_numbers_of_pandas_are_keys_of_a_table_of_integers(tmp_path: Path) -> None:
+    """A column of integers becomes a column of doubles in pandas when it gets a NaN."""
+    write_deltalake(tmp_path / "t", pa.table({"id": [1], "ts": [1], "name": ["a"]}))
+    apply_changes(
+        str(tmp_path / "t"), pa.table({"id": [1.0], "ts": [2.0], "name": ["b"]}), keys=["id"], sequence_by="ts"
+    )
+    assert rows_of(tmp_path / "t") == [{"id": 1, "ts": 2, "name": "b"}]
+
+
+def test_the_case_of_the_sequence_does_not_matter(tmp_path: Path) -> None:
+    batch = pa.table({"id": [1], "ts": [1], "name": ["a"]})
+    apply_changes(str(tmp_path / "t"), batch, keys=["id"], sequence_by="TS", stored_as_scd_type=2)
+    assert len(rows_of(tmp_path / "t")) == 1
+
+
 def test_a_value_that_does_not_fit_commits_nothing(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "t", pa.table({"id": pa.array([1], pa.int64()), "ts": [1], "name": [1]}))
     with pytest.raises(SchemaMismatchError):

@@ -28,6 +28,7 @@ from lakehouse_lib import (
     write_deltalake,
 )
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.engine.parquet import writer
 from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.commits import commit_file
 from tests.log_builder import field, put_table
@@ -370,7 +371,10 @@ def test_the_arrow_engine_takes_no_threads_for_none(threads: Any) -> None:
         ArrowEngine(threads)
 
 
-def test_a_few_rows_of_a_partition_do_not_keep_whole_batches_in_memory(tmp_path: Path) -> None:
+def test_a_few_rows_of_a_partition_do_not_keep_whole_batches_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_PENDING_BYTES", 1 << 20)
     before, most = pa.total_allocated_bytes(), 0
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -381,8 +385,7 @@ def test_a_few_rows_of_a_partition_do_not_keep_whole_batches_in_memory(tmp_path:
             yield pa.record_batch({"part": parts, "a": pa.array(np.arange(65_536))})
 
     schema = pa.schema([("part", pa.string()), ("a", pa.int64())])
-    target_size = {"delta.targetFileSize": "1mb"}  # the rows of the common part are written soon
     rows = pa.RecordBatchReader.from_batches(schema, batches())
-    write_deltalake(tmp_path, rows, partition_by=["part"], configuration=target_size)
+    write_deltalake(tmp_path, rows, partition_by=["part"])
     assert DeltaTable(tmp_path).count() == 40 * 65_536
     assert most < 10 << 20  # the batches have 47 MB
