@@ -59,7 +59,7 @@ def commit_range(
         ``starting_version``.
 
     Raises:
-        InvalidArgumentError: there is no start, a bound is not valid, the ending version is before the starting
+        InvalidArgumentError: no start is given, a bound is not valid, the ending version is before the starting
             version, or the ending timestamp is before the starting timestamp.
         VersionNotFoundError: the start is after the latest commit, and ``allow_out_of_range`` is false; or a commit of
             the range was cleaned up.

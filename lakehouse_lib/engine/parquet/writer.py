@@ -120,7 +120,11 @@ class DataFileWriter:
     def copy_pending(self) -> None:
         """Copy the pending rows, which may be slices of larger batches, so that they do not keep the batches."""
         if self._pending_rows:
-            self._pending = [pa.concat_tables(self._pending).take(int64s(range(self._pending_rows)))]
+            rows = pa.concat_tables(self._pending)
+            # ``combine_chunks`` copies several chunks, and returns a single one as it is.
+            self._pending = [
+                rows.combine_chunks() if len(self._pending) > 1 else rows.take(int64s(range(self._pending_rows)))
+            ]
 
     def flush(self) -> None:
         """Write the pending rows as a row group."""

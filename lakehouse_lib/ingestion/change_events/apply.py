@@ -107,7 +107,7 @@ def create_target(store: ObjectStore, events: Schema, rules: ChangeRules) -> Non
     columns = Schema([events.field(name) for name in rules.data_columns(events.names)])
     if latest_version(store) is None:  # the values for an existing table are converted to its types first
         needed = [events.field(name) for name in (*rules.keys, rules.sequence_by)]
-        check_key_types(Schema(needed).to_arrow(), [field.name for field in needed])
+        check_key_types(Schema(needed).to_arrow(), [*rules.keys, needed[-1].name])
         create_table(store, columns, mode="ignore")
 
 

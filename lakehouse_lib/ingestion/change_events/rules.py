@@ -84,9 +84,15 @@ def check_key_types(schema: pa.Schema, names: Iterable[str]) -> None:
     """Check that values of these columns can be compared for equality and order.
 
     Raises:
+        InvalidArgumentError: a column does not exist.
         NotSupportedError: a column is nested, or has floating-point numbers.
     """
     for name in names:
+        if name not in schema.names:
+            raise invalid_rules(
+                f"the events have no column {name!r}; expected one of {', '.join(schema.names)}",
+                "Write the name as the events do, in the same case",
+            )
         kind = schema.field(name).type
         if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
             raise NotSupportedError(

@@ -169,7 +169,7 @@ class JobSubmission(SparkSubmitHook):
             name: the name of the submission.
 
         Raises:
-            AirflowException: the outcome is an error, or there is no outcome.
+            AirflowException: the outcome is an error, or is missing.
         """
         outcome = self._outcome
         self._folder.forget(name)

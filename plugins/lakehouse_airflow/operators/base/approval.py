@@ -78,7 +78,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
             plan = read_plan(ledger, pointer, run, self.kind)
             asked_request = ledger.claim(run.question(self.task_id, map_index(context)), pointer.request)
             if asked_request != pointer.request:
-                ledger.delete(pointer.request, "keys")  # nobody will be asked about this request
+                ledger.delete(pointer.request, "keys")  # the approvers are not asked about this request
                 raise NotApprovedError(
                     f"the task {self.task_id!r} has asked about request {asked_request} in this run and cannot ask "
                     f"about request {pointer.request}; trigger the DAG again"

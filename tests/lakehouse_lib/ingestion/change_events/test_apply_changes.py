@@ -180,6 +180,12 @@ def test_numbers_of_pandas_are_keys_of_a_table_of_integers(tmp_path: Path) -> No
     assert rows_of(tmp_path / "t") == [{"id": 1, "ts": 2, "name": "b"}]
 
 
+def test_a_key_in_another_case_is_refused_before_the_table_is_created(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="the events have no column 'ID'"):
+        apply_changes(str(tmp_path / "t"), pa.table({"id": [1], "ts": [1]}), keys=["ID"], sequence_by="ts")
+    assert not (tmp_path / "t").exists()
+
+
 def test_the_case_of_the_sequence_does_not_matter(tmp_path: Path) -> None:
     batch = pa.table({"id": [1], "ts": [1], "name": ["a"]})
     apply_changes(str(tmp_path / "t"), batch, keys=["id"], sequence_by="TS", stored_as_scd_type=2)
