@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +20,19 @@ from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.log.commits.action_lines import MAX_LINE_BYTES, check_line, read_actions
 from lakehouse_lib.log.commits.file_actions import TornLineError, check_files
 from lakehouse_lib.log.replay.duplicate_paths import are_surely_distinct
-from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction, parse_line
+from lakehouse_lib.protocol.actions import (
+    TOMBSTONE_SCHEMA,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    Transaction,
+    parse_line,
+)
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 _BLOCK_BYTES = 8 * 2**20
+#: Matches each commit that has a remove action: JSON may write any letter of the name as an escape.
+_MAY_REMOVE = re.compile(rb'"remove"|\\u')
 
 
 @dataclass(frozen=True)
@@ -60,12 +71,26 @@ def read_commit(store: ObjectStore, version: int, *, size: int | None = None) ->
             return parse_commit(store.read(path), version, store.root)
         return _parse(_blocks(store, path), version, store.root)
     except ObjectNotFoundError as error:
-        raise VersionNotFoundError(
-            f"the commit file of version {version} does not exist",
-            table=store.root,
-            version=version,
-            hint="It was cleaned up or never written; history() lists the commits in the log",
-        ) from error
+        raise _missing(version, store.root) from error
+
+
+def read_removes(store: ObjectStore, version: int, size: int) -> pa.Table:
+    """The remove actions (TOMBSTONE_SCHEMA) of a commit of ``size`` bytes.
+
+    If the commit has none, only its last line is parsed: it shows whether the end of the commit is missing, and with it
+    perhaps a remove action. Errors as ``read_commit``.
+    """
+    if size > _BLOCK_BYTES:
+        return read_commit(store, version, size=size).removes
+    try:
+        data = store.read(file_names.commit(version))
+    except ObjectNotFoundError as error:
+        raise _missing(version, store.root) from error
+    if not _MAY_REMOVE.search(data):
+        with suppress(ValueError):
+            parse_line(data.rstrip().rpartition(b"\n")[2])
+            return pa.Table.from_batches([], TOMBSTONE_SCHEMA)
+    return parse_commit(data, version, store.root).removes
 
 
 def read_info(store: ObjectStore, version: int) -> Mapping[str, Any]:
@@ -183,6 +208,15 @@ def _blocks(store: ObjectStore, path: str) -> Iterator[bytes]:
     with store.open_input(path) as source:
         while block := source.read(_BLOCK_BYTES):
             yield block
+
+
+def _missing(version: int, table: str) -> VersionNotFoundError:
+    return VersionNotFoundError(
+        f"the commit file of version {version} does not exist",
+        table=table,
+        version=version,
+        hint="It was cleaned up or never written; history() lists the commits in the log",
+    )
 
 
 def _corrupted(what: str, version: int, table: str, *, line: int | None = None) -> LogCorruptedError:

@@ -8,7 +8,7 @@ import pytest
 from lakehouse_lib.errors import DeltaError, LogCorruptedError, UnsupportedFeatureError, VersionNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.commits import action_lines
-from lakehouse_lib.log.commits.commit_file import parse_commit, read_commit
+from lakehouse_lib.log.commits.commit_file import parse_commit, read_commit, read_removes
 from lakehouse_lib.log.commits.file_actions import ACTION_TEXTS, SCHEMAS
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
@@ -325,3 +325,33 @@ def test_files_of_another_format_are_refused(tmp_path):
     store = put(tmp_path, 0, {"metaData": METADATA | {"format": {"provider": "orc", "options": {}}}})
     with pytest.raises(UnsupportedFeatureError, match=rf"'orc'.*{tmp_path}"):
         load_snapshot(store)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"", b"\r\n", b"\n\n"])
+@pytest.mark.parametrize(
+    "line", [add("b"), remove("b"), add("b-\u00e9"), {"commitInfo": {"operation": "remove"}}, {"txn": {"appId": "\\u"}}]
+)
+def test_removes_are_those_of_the_whole_commit(tmp_path, line, end):
+    store = LocalStore(str(tmp_path), fsync=False)
+    lined = {**line, "txn": line["txn"] | {"version": 1}} if "txn" in line else line
+    data = lines(add("a"), lined).rstrip() + end
+    for version, text in enumerate((data, data.replace(b"remove", rb"rem\u006fve"))):
+        store.put(file_names.commit(version), text)
+        removes = read_commit(store, version).removes
+        assert len(removes) == ("remove" in line)
+        assert read_removes(store, version, len(text)).equals(removes)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 60])
+def test_removes_of_a_commit_without_its_end_are_unknown(tmp_path, cut):
+    store = LocalStore(str(tmp_path), fsync=False)
+    data = lines(add("a"), add("b"))[: -1 - cut] if cut else b""
+    store.put(file_names.commit(7), data)
+    with pytest.raises(LogCorruptedError) as caught:
+        read_removes(store, 7, len(data))
+    assert (caught.value.table, caught.value.version) == (store.root, 7)
+
+
+def test_removes_of_a_commit_that_does_not_exist(tmp_path):
+    with pytest.raises(VersionNotFoundError, match="version 7"):
+        read_removes(LocalStore(str(tmp_path)), 7, 5)

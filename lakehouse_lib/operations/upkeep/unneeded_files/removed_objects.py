@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import strings
 from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log.change_files import logged_change_files
-from lakehouse_lib.log.commits.commit_file import read_commit
+from lakehouse_lib.log.commits.commit_file import read_removes
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.retention.last_vacuum import read_last_vacuumed
 from lakehouse_lib.log.segment import Commit, list_commits
@@ -53,7 +53,7 @@ def removes_below_checkpoint(latest: Snapshot, since: int = 0, first: int = 0) -
 
     def removes(commit: Commit) -> pa.Table | None:
         try:
-            return read_commit(latest.store, commit.version, size=commit.size).removes
+            return read_removes(latest.store, commit.version, commit.size)
         except VersionNotFoundError:  # log cleanup deleted it, so no reader can open its version
             return None
 
