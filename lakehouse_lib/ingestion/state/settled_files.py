@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakehouse_lib.arrow.values import bools, flags_of
+from lakehouse_lib.arrow.sorted_search import count_below
+from lakehouse_lib.arrow.values import as_array, bools, flags_of, strings
 from lakehouse_lib.errors import IngestError, ObjectNotFoundError
 from lakehouse_lib.store import ObjectStore
 
@@ -95,7 +96,7 @@ class _OpenSegment:
         self._groups: dict[int, pa.Table] = {}
 
     def between(self, first: str, last: str) -> pa.Table:
-        """The rows of the row groups that may have names from ``first`` to ``last``."""
+        """The rows whose names are from ``first`` to ``last``."""
         if self._file is None:
             self._file = _opened(self._store, self._segment)
             metadata = self._file.metadata
@@ -103,10 +104,19 @@ class _OpenSegment:
             self._bounds = [_ANY if name is None or not name.has_min_max else (name.min, name.max) for name in names]
         needed = [number for number, (low, high) in enumerate(self._bounds) if low <= last and first <= high]
         self._groups = {
-            number: self._groups[number] if number in self._groups else self._file.read_row_group(number)
+            number: self._groups[number]
+            if number in self._groups
+            else self._file.read_row_group(number).cast(SETTLED).combine_chunks()
             for number in needed
         }
-        return pa.concat_tables([NONE_SETTLED, *(group.cast(SETTLED) for group in self._groups.values())])
+        return pa.concat_tables([NONE_SETTLED, *(_between(group, first, last) for group in self._groups.values())])
+
+
+def _between(rows: pa.Table, first: str, last: str) -> pa.Table:
+    """The rows whose names are from ``first`` to ``last``; ``rows`` is sorted by name."""
+    names = as_array(rows["name"])
+    start = int(count_below(names, strings([first]))[0])
+    return rows.slice(start, int(count_below(names, strings([last]), or_equal=True)[0]) - start)
 
 
 def read_segment(store: ObjectStore, segment: Segment) -> pa.Table:
@@ -129,7 +139,7 @@ def newest(tables: Iterable[pa.Table]) -> pa.Table:
     rows = rows.take(pc.sort_indices(rows, [("name", "ascending"), ("batch", "ascending")])).combine_chunks()
     if rows.num_rows < 2:
         return rows
-    names = rows["name"].combine_chunks()
+    names = as_array(rows["name"])
     return rows.filter(bools(np.append(flags_of(pc.not_equal(names[:-1], names[1:])), True)))
 
 
