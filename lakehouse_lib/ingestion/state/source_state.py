@@ -24,10 +24,10 @@ class SourceState:
     """The state of a source, as it was when ``read`` was called last.
 
     Attributes:
-        past: the batches of the source.
+        history: the batches of the source.
     """
 
-    past: History
+    history: History
 
     def __init__(self, source: Source, landing: Landing, intents: IntentLog) -> None:
         self._source, self._landing, self._intents = source, landing, intents
@@ -95,12 +95,12 @@ class SourceState:
 
     def fold(self) -> None:
         """Fold the settled batches if there are many. Another run may do it at the same time."""
-        past = self.history
-        through = past.settled.stop - 1
-        if not self._is_long() or through <= past.fold.through:
+        history = self.history
+        through = history.settled.stop - 1
+        if not self._is_long() or through <= history.fold.through:
             return
         fold = self._intents.folds.add(
-            past.fold, past.recent, through=through, loaded=past.loaded, watermark=self._watermark()
+            history.fold, history.recent, through=through, loaded=history.loaded, watermark=self._watermark()
         )
         if fold is not None:
             self.read()

@@ -57,9 +57,12 @@ def removes_below_checkpoint(latest: Snapshot, since: int = 0, first: int = 0) -
         except VersionNotFoundError:  # log cleanup deleted it, so no reader can open its version
             return None
 
-    due = [commit for commit in list_commits(latest.store, first) if commit.version <= latest.checkpoint_version]
-    every = map_requests(latest.store, removes, [commit for commit in due if commit.object.modified >= since])
-    return [table for table in every if table is not None]
+    commits = [
+        commit
+        for commit in list_commits(latest.store, first)
+        if commit.version <= latest.checkpoint_version and commit.object.modified >= since
+    ]
+    return [table for table in map_requests(latest.store, removes, commits) if table is not None]
 
 
 def change_file_paths(store: ObjectStore, cutoff: int, first: int) -> pa.Array:
