@@ -8,7 +8,6 @@ from urllib.parse import quote
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher
 
-from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.registry import load_registry
 
 if TYPE_CHECKING:
@@ -33,9 +32,7 @@ def lakehouse_asset(table: str) -> Asset:
     return Asset(asset_uri(table if is_location else load_registry().table(table).uri))
 
 
-def watched_asset(
-    table: str, *, poke_interval: float = 60.0, lakehouse_conn_id: str = LakehouseHook.default_conn_name
-) -> Asset:
+def watched_asset(table: str, *, poke_interval: float = 60.0, lakehouse_conn_id: str | None = None) -> Asset:
     """The asset of a table with a watcher in the triggerer, for tables that other programs write.
 
     The watcher emits an event when rows have changed, at most one for each listing of the log. The extra of the event
@@ -44,7 +41,7 @@ def watched_asset(
     Args:
         table: as for ``lakehouse_asset``.
         poke_interval: seconds between two listings of the table's log.
-        lakehouse_conn_id: the connection that opens the table.
+        lakehouse_conn_id: as the argument of ``LakehouseHook``.
 
     Raises:
         RegistryError: as ``lakehouse_asset``.

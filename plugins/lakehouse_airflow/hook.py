@@ -32,8 +32,9 @@ class LakehouseHook(BaseHook):
     S3. All other keys of the extra JSON are storage options, which override those of the ``aws`` connection.
 
     Args:
-        conn_id: a connection of type ``lakehouse`` or ``aws``. The default connection may be missing. Tables are then
-            opened without storage options.
+        conn_id: a connection of type ``lakehouse`` or ``aws``. None: a registered table is opened by the connection
+            in the registry (``airflow.lakehouse_conn_id``), and everything else by the default connection, which may
+            be missing. Tables are then opened without storage options.
     """
 
     conn_name_attr = "conn_id"
@@ -41,9 +42,32 @@ class LakehouseHook(BaseHook):
     conn_type = "lakehouse"
     hook_name = "Lakehouse"
 
-    def __init__(self, conn_id: str = default_conn_name, **kwargs: Any) -> None:
+    def __init__(self, conn_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.conn_id = conn_id
+        self.conn_id = self.default_conn_name if conn_id is None else conn_id
+        self._follows_registry = conn_id is None
+        self._openers: dict[str, LakehouseHook] = {}
+
+    def opener(self, table: str) -> LakehouseHook:
+        """The hook with the connection by which this hook opens a table.
+
+        It opens other locations by the same connection, such as the landing folder of the table.
+
+        Args:
+            table: as in ``uri``.
+        """
+        is_name = "/" not in table and self._follows_registry and is_configured()
+        return self._opener(self._registry.connection(table) if is_name else None)
+
+    def opener_of_records(self) -> LakehouseHook:
+        """The hook with the connection by which this hook opens the records of the registry."""
+        follows_registry = self._follows_registry and is_configured()
+        return self._opener(self._registry.defaults.airflow.lakehouse_conn_id if follows_registry else None)
+
+    def _opener(self, conn_id: str | None) -> LakehouseHook:
+        if conn_id in (None, self.conn_id):
+            return self
+        return self._openers.setdefault(conn_id, LakehouseHook(conn_id))
 
     def get_conn(self) -> Connection | None:
         """The connection; None if it is the default connection and is not defined."""
@@ -75,8 +99,10 @@ class LakehouseHook(BaseHook):
         Raises:
             AirflowFailException, AirflowException: as ``extra_of`` and ``aws_options``.
         """
+        location, opener = self.uri(table), self.opener(table)
+        if opener is not self:
+            return opener.storage_options(location)
         extra = {key: value for key, value in self._extra.items() if key not in ("root", "aws_conn_id")}
-        location = self.uri(table)
         account = self._aws_options if account_type(location) == "aws" else {}
         return store_options(location, extra, account) or None
 

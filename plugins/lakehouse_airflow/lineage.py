@@ -38,10 +38,14 @@ class Lineage:
         """The lineage of a task that has written or only read ``table``, and has read the locations ``others``.
 
         If a result has no ``read_version``, such as the health of a table, its ``version`` was read and not committed.
+
+        Args:
+            table: a name in the registry, or a location.
         """
+        location = hook.uri(table).rstrip("/")
         if result.get("version") is None or "read_version" not in result:
-            return cls((table, *others), (), result)
-        return cls(tuple(others), (table,), result, hook.storage_options(table))
+            return cls((location, *others), (), result)
+        return cls(tuple(others), (location,), result, hook.storage_options(table))
 
 
 def dataset_name(location: str) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from urllib.parse import quote
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
 
-from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.registry import registered_entry
 
 if TYPE_CHECKING:
@@ -19,23 +18,23 @@ if TYPE_CHECKING:
 URL_PREFIX = "/lakehouse"
 
 
-def table_path(table: str, connection: str = LakehouseHook.default_conn_name) -> str:
+def table_path(table: str, connection: str | None = None) -> str:
     """The path of a table's page on Airflow's server. The arguments are those of ``version_path``."""
     return _opened_by(connection, f"{URL_PREFIX}/tables/{quote(table, safe='')}")
 
 
-def version_path(table: str, version: int, connection: str = LakehouseHook.default_conn_name) -> str:
+def version_path(table: str, version: int, connection: str | None = None) -> str:
     """The path of a version's page on Airflow's server.
 
     Args:
         table: a name in the registry.
-        connection: the id of the connection with which the page opens the table.
+        connection: the id of the connection with which the page opens the table. None: the connection in the registry.
     """
     return _opened_by(connection, f"{table_path(table)}/versions/{version}")
 
 
-def _opened_by(connection: str, path: str) -> str:
-    return path if connection == LakehouseHook.default_conn_name else f"{path}?connection={quote(connection, safe='')}"
+def _opened_by(connection: str | None, path: str) -> str:
+    return path if connection is None else f"{path}?connection={quote(connection, safe='')}"
 
 
 def result_version(table: str, result: Mapping[str, Any]) -> tuple[str, int] | None:
@@ -60,5 +59,4 @@ class TableVersionLink(BaseOperatorLink):
         if version is None or registered_entry(version[0]) is None:  # only registered tables have pages
             return ""
         base = conf.get("api", "base_url", fallback="") or ""
-        connection = getattr(operator, "lakehouse_conn_id", LakehouseHook.default_conn_name)
-        return base.rstrip("/") + version_path(*version, connection)
+        return base.rstrip("/") + version_path(*version, getattr(operator, "lakehouse_conn_id", None))

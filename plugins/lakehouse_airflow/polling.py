@@ -53,7 +53,7 @@ class TablePoll:
     of the registry takes effect within a minute. The poll exists as long as a trigger has a reference to it.
     """
 
-    def __init__(self, conn_id: str, table: str) -> None:
+    def __init__(self, conn_id: str | None, table: str) -> None:
         self._conn_id, self._table = conn_id, table
         self._hook: _SharedHook | None = None
         self._store: ObjectStore | None = None
@@ -63,7 +63,7 @@ class TablePoll:
         self._version: int | None = None
 
     @classmethod
-    def of(cls, conn_id: str, table: str) -> TablePoll:
+    def of(cls, conn_id: str | None, table: str) -> TablePoll:
         """The poll of a table, which all callers in this process share."""
         with _lock:
             poll = _polls.get((conn_id, table))
@@ -128,14 +128,14 @@ class TablePoll:
 class _SharedHook:
     """A hook that reads its connection and the registry once for many tables."""
 
-    def __init__(self, conn_id: str) -> None:
+    def __init__(self, conn_id: str | None) -> None:
         self._hook = LakehouseHook(conn_id)
         self._lock = Lock()
         self.until = time.monotonic() + _KEPT_SECONDS
         self.is_new = True
 
     @classmethod
-    def of(cls, conn_id: str, *, again: bool = False) -> _SharedHook:
+    def of(cls, conn_id: str | None, *, again: bool = False) -> _SharedHook:
         """The hook of a connection. A new hook is made after a minute, or with ``again``."""
         with _lock:
             hook = _hooks.get(conn_id)

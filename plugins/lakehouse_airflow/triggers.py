@@ -11,7 +11,6 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
-from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.polling import TablePoll
 
 #: The key of the version in the state of the watched asset.
@@ -31,7 +30,7 @@ class TableTrigger(BaseTrigger):
     Args:
         table: a table's name in the registry, or its location.
         condition: the condition, as ``lakehouse_lib.fleet.conditions.to_dict`` returns it.
-        lakehouse_conn_id: the connection that opens the table. Airflow stores only this id, and no secrets.
+        lakehouse_conn_id: as the argument of ``LakehouseHook``. Airflow stores only this id, and no secrets.
         poke_interval: seconds between two listings.
     """
 
@@ -41,7 +40,7 @@ class TableTrigger(BaseTrigger):
         table: str,
         condition: Mapping[str, Any],
         poke_interval: float,
-        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        lakehouse_conn_id: str | None = None,
     ) -> None:
         super().__init__()
         self.table = table
@@ -108,7 +107,7 @@ class TableVersionEventTrigger(BaseEventTrigger):
 
     Args:
         table: a table's name in the registry, or its location.
-        lakehouse_conn_id: the connection that opens the table.
+        lakehouse_conn_id: as the argument of ``LakehouseHook``.
         poke_interval: seconds between two listings, which all triggers of a table share.
     """
 
@@ -117,7 +116,7 @@ class TableVersionEventTrigger(BaseEventTrigger):
         *,
         table: str,
         poke_interval: float = 60.0,
-        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        lakehouse_conn_id: str | None = None,
     ) -> None:
         super().__init__()
         self.table = table

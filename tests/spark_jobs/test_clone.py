@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import lakehouse_lib
-from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.metadata.clone import LakehouseCloneOperator
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError, VersionNotFoundError
@@ -35,7 +34,7 @@ def table(tmp_path: Path) -> Path:
 def prepared(table: Path, name: str, **arguments: Any) -> Any:
     target = str(table.parent / name)
     operator = LakehouseCloneOperator(task_id="c", table=str(table), target=target, **arguments)
-    assert operator.locations(LakehouseHook()) == [str(table), target]
+    assert operator.opened_tables() == [str(table), target]
     return clone.prepare(clone.arguments().parse_args(command_line_of(operator, table.parent)))
 
 

@@ -22,7 +22,11 @@ class DagSettings(Strict):
     pool: str | None = Field(default=None, min_length=1, description="the pool of the tasks that load and maintain")
     timeout_minutes: float | None = Field(default=None, gt=0, description="minutes; a DAG run that takes longer fails")
     paused: bool | None = Field(default=None, description="whether a new DAG is paused")
-    lakehouse_conn_id: str | None = Field(default=None, min_length=1, description="the connection of the tables")
+    lakehouse_conn_id: str | None = Field(
+        default=None,
+        min_length=1,
+        description="the connection that opens the tables, also in other DAGs and in the pages",
+    )
     spark_conn_id: str | None = Field(default=None, min_length=1, description="the connection of the Spark jobs")
     spark_conf: dict[str, str] = Field(default={}, description="Spark properties of the jobs")
     driver_memory: str | None = Field(default=None, min_length=1, description="memory of the Spark driver, such as 2g")

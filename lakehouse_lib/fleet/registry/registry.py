@@ -94,6 +94,13 @@ class Registry(Strict):
         """
         return self.table(name).policy()
 
+    def connection(self, name: str) -> str | None:
+        """The Airflow connection that opens the table of that name; None: the default connection, or no such table."""
+        if self.find(name) is None:
+            return None
+        entry = self.tables.get(self.table_of_quarantine(name), self.defaults)
+        return entry.airflow.lakehouse_conn_id
+
     def fleet(self) -> dict[str, Table]:
         """The tables that are maintained, by name: the tables, their quarantines, and the table of the report.
 

@@ -13,7 +13,7 @@ from functools import partial
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule
 
-from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, store_arguments, table_assets
+from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, table_assets
 from lakehouse_airflow.operators.change_events import LakehousePublishOperator, LakehouseSelectTablesOperator
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_lib.fleet.registry import DagShare, Registry, dag_shares
@@ -31,7 +31,6 @@ def ingest_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
 
 def _ingest_dag(registry: Registry, share: DagShare) -> DAG:
     settings = share.settings
-    store = store_arguments(settings)
     with DAG(
         dag_id_of("ingest", share),
         schedule=settings.ingest,
@@ -47,7 +46,6 @@ def _ingest_dag(registry: Registry, share: DagShare) -> DAG:
             tables=share.tables,
             # A template and not dag.param, which Airflow 3.1 cannot serialize.
             only="{{ params.tables | tojson }}",
-            **store,
         )
 
         ingest = LakehouseIngestOperator.partial(
@@ -63,7 +61,6 @@ def _ingest_dag(registry: Registry, share: DagShare) -> DAG:
             versions=tables.output["versions"],
             assets=table_assets(registry, share.tables),
             trigger_rule=TriggerRule.ALL_DONE,
-            **store,
         )
         ingest >> publish
         # This task makes the run fail if a load fails. Otherwise only the state of ``publish`` would decide.

@@ -17,7 +17,7 @@ from functools import partial
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule
 
-from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, store_arguments, table_assets
+from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, table_assets
 from lakehouse_airflow.operators.maintenance.maintain import LakehouseMaintainOperator
 from lakehouse_airflow.operators.maintenance.plan import LakehousePlanOperator
 from lakehouse_airflow.operators.maintenance.summary import LakehouseSummaryOperator
@@ -53,7 +53,6 @@ def _maintenance_dag(registry: Registry, share: DagShare) -> DAG:
             only="{{ params.tables | tojson }}",
             plan_only="{{ params.plan_only }}",
             inlets=table_assets(registry, share.tables),
-            **store_arguments(settings),
         )
         maintain = LakehouseMaintainOperator.partial(
             task_id="maintain",
@@ -67,7 +66,6 @@ def _maintenance_dag(registry: Registry, share: DagShare) -> DAG:
             task_id="summary",
             maintained_by="maintain",
             trigger_rule=TriggerRule.ALL_DONE,
-            **store_arguments(settings),
         )
         # This task makes the run fail if a table fails. Otherwise only the state of ``summary`` would decide.
         maintain >> EmptyOperator(task_id="all_maintained", trigger_rule=TriggerRule.NONE_FAILED)

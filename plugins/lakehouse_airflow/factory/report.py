@@ -33,6 +33,8 @@ def report_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
 
 def _report_dag(registry: Registry, report: Report) -> DAG:
     inputs = table_assets(registry, report.tables)
+    # By this name, the registry has the connection of the table.
+    output = "report" if "report" not in registry.tables else report.output
     with DAG(
         _APP_ID,
         schedule=inputs[:1],
@@ -42,7 +44,7 @@ def _report_dag(registry: Registry, report: Report) -> DAG:
         doc_md=__doc__,
         tags=[TAG],
     ) as dag:
-        cursor = LakehouseReadCursorOperator(task_id="cursor", table=report.output, app_id=_APP_ID)
+        cursor = LakehouseReadCursorOperator(task_id="cursor", table=output, app_id=_APP_ID)
 
         new_version = LakehouseTableVersionSensor(
             task_id="new_version",
@@ -56,7 +58,7 @@ def _report_dag(registry: Registry, report: Report) -> DAG:
 
         new_version >> LakehouseAggregateOperator(
             task_id="aggregate",
-            table=report.output,
+            table=output,
             inputs=report.tables,
             sql_file=report.sql,
             app_id=_APP_ID,

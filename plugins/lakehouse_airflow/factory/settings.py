@@ -45,23 +45,12 @@ def table_assets(registry: Registry, tables: Iterable[str]) -> list[Asset]:
     return [lakehouse_asset(registry.table(name).uri) for name in tables]
 
 
-def store_arguments(settings: DagSettings) -> dict[str, Any]:
-    """Arguments of operators that open tables."""
-    return _without_none({"lakehouse_conn_id": settings.lakehouse_conn_id})
-
-
 def job_arguments(settings: DagSettings) -> dict[str, Any]:
-    """Arguments of operators that submit Spark jobs."""
-    return _without_none(
-        {
-            "lakehouse_conn_id": settings.lakehouse_conn_id,
-            "spark_conn_id": settings.spark_conn_id,
-            "spark_conf": settings.spark_conf or None,
-            "driver_memory": settings.driver_memory,
-            "pool": settings.pool,
-        }
-    )
-
-
-def _without_none(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of operators that submit Spark jobs. The hook finds the connection of a table in the registry."""
+    arguments = {
+        "spark_conn_id": settings.spark_conn_id,
+        "spark_conf": settings.spark_conf or None,
+        "driver_memory": settings.driver_memory,
+        "pool": settings.pool,
+    }
     return {name: value for name, value in arguments.items() if value is not None}

@@ -89,6 +89,5 @@ class LakehouseApplyChangesOperator(LakehouseJobOperator):
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
         return {} if self.apply_as_deletes is None else {"apply_as_deletes_file": self.apply_as_deletes}
 
-    def locations(self, hook: LakehouseHook) -> list[str]:
-        deleted = [] if self.deleted_keys is None else [hook.uri(self.deleted_keys)]
-        return [*super().locations(hook), hook.uri(self.events), *deleted]
+    def opened_tables(self) -> list[str]:
+        return [*super().opened_tables(), self.events, *([] if self.deleted_keys is None else [self.deleted_keys])]

@@ -51,7 +51,7 @@ class LakehouseSelectTablesOperator(BaseOperator):
         having: Literal["source", "log"],
         tables: Sequence[str] | None = None,
         only: Any = (),
-        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        lakehouse_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -117,7 +117,7 @@ class LakehousePublishOperator(BaseOperator):
         self,
         *,
         versions: Any,
-        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        lakehouse_conn_id: str | None = None,
         assets: Sequence[Asset] = (),
         outlets: Sequence[Any] | None = None,
         **kwargs: Any,

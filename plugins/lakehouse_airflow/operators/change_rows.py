@@ -119,5 +119,5 @@ class LakehouseMergeRowsOperator(LakehouseJobOperator):
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
         return {"predicate_file": self.predicate, "clauses_file": json.dumps(self.clauses)}
 
-    def locations(self, hook: LakehouseHook) -> list[str]:
-        return [*super().locations(hook), hook.uri(self.source)]
+    def opened_tables(self) -> list[str]:
+        return [*super().opened_tables(), self.source]

@@ -28,15 +28,13 @@ class LakehouseIngestOperator(LakehouseJobOperator):
     def __init__(self, *, table: str, **kwargs: Any) -> None:
         super().__init__(table=table, registered_only=True, **kwargs)
 
-    def locations(self, hook: LakehouseHook) -> list[str]:
-        quarantine = load_registry().table(self.table).quarantine
-        return [*super().locations(hook), *([quarantine] if quarantine else [])]
-
     def storage_options(self, hook: LakehouseHook) -> dict[str, dict[str, str] | None]:
-        source = load_registry().table(self.table).source
-        options = super().storage_options(hook)
+        table, opener = load_registry().table(self.table), hook.opener(self.table)
+        source, options = table.source, super().storage_options(hook)
+        if table.quarantine is not None:
+            options[table.quarantine] = opener.storage_options(table.quarantine)
         if source is not None:
-            source_hook = LakehouseHook(source.connection) if source.connection else hook
+            source_hook = LakehouseHook(source.connection) if source.connection else opener
             landing_options = source_hook.storage_options(source.landing) or {}
             options[source.landing] = {**landing_options, **source.storage_options} or None
         return options
@@ -47,7 +45,7 @@ class LakehouseIngestOperator(LakehouseJobOperator):
         tables = [] if result.get("version") is None else [hook.uri(self.table)]
         if tables and result.get("quarantine_version") is not None:
             tables.append(result["quarantine"])
-        options = hook.storage_options(tables[0]) if tables else None
+        options = hook.storage_options(self.table) if tables else None
         return Lineage(landing, tuple(tables), result, options)
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:

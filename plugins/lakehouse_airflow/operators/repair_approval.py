@@ -30,7 +30,7 @@ class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
 
     Args:
         table: a table's name in the registry, or its location (templated).
-        lakehouse_conn_id: connection of type ``lakehouse`` or ``aws``; the default connection may be missing.
+        lakehouse_conn_id: as the argument of ``LakehouseHook``.
 
     Returns:
         The decision, as LakehouseApprovalOperator returns it.
@@ -39,7 +39,7 @@ class LakehouseRepairApprovalOperator(LakehouseApprovalOperator):
     kind = KIND
     template_fields: Sequence[str] = ("table",)
 
-    def __init__(self, *, table: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any) -> None:
+    def __init__(self, *, table: str, lakehouse_conn_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.table = table
         self.lakehouse_conn_id = lakehouse_conn_id

@@ -63,8 +63,8 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
         self.app_id = app_id
         self.app_version = app_version
 
-    def locations(self, hook: LakehouseHook) -> list[str]:
-        return [*super().locations(hook), *(hook.uri(name) for name in self.inputs)]
+    def opened_tables(self) -> list[str]:
+        return [*super().opened_tables(), *self.inputs]
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
         from lakehouse_lib.errors import InvalidArgumentError

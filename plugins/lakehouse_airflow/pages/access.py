@@ -14,7 +14,7 @@ from fastapi import Depends, HTTPException, Request
 
 from lakehouse_airflow.factory.settings import erasure_dag_id
 from lakehouse_airflow.pages.live_table import errors_as_http, registered_table
-from lakehouse_airflow.pages.table_dags import dags_of
+from lakehouse_airflow.pages.table_dags import maintenance_dags
 from lakehouse_airflow.registry import load_registry
 
 
@@ -67,7 +67,7 @@ REQUIRED = (Depends(requires_access_asset("GET")), Depends(require_reader))
 def _dag_of(table: str) -> str:
     with errors_as_http():
         registry, _ = registered_table(table)
-        return dags_of(registry, [table])[table].dag_id
+        return maintenance_dags(registry, [table])[table]
 
 
 def _dag_of_subject(subject: str) -> str:

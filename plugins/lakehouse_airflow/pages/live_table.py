@@ -11,7 +11,6 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoun
 from fastapi import HTTPException
 
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.pages.table_dags import dags_of
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.errors import (
     DeltaError,
@@ -59,7 +58,7 @@ def open_table(name: str, connection: str | None, version: int | None = None) ->
     """Open a table of the registry.
 
     Args:
-        connection: the connection that the reader of the page chooses; None: the connection of the table's DAG.
+        connection: the connection that the reader of the page chooses; None: the connection in the registry.
         version: None: the latest version.
 
     Raises:
@@ -67,13 +66,8 @@ def open_table(name: str, connection: str | None, version: int | None = None) ->
         RegistryError, AirflowException, DeltaError: ``errors_as_http`` translates them.
     """
     registry, entry = registered_table(name)
-    hook = hook_of_dag(registry, name) if connection is None else hook_of(connection)
+    hook = LakehouseHook().opener(name) if connection is None else hook_of(connection)
     return LiveTable(name, registry, entry, hook, hook.table(name, version))
-
-
-def hook_of_dag(registry: Registry, name: str) -> LakehouseHook:
-    """The hook by which the DAG of a table opens it."""
-    return LakehouseHook(dags_of(registry, [name])[name].connection)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.links import URL_PREFIX, table_path, version_path
 
 if TYPE_CHECKING:
@@ -20,10 +19,11 @@ class Urls:
 
     Args:
         airflow: the path of Airflow itself, without a slash at its end; "": Airflow is at the root of the server.
-        connection: the connection with which the page of this request opens tables.
+        connection: the connection with which the page of this request opens tables. None: the connection in the
+            registry.
     """
 
-    def __init__(self, airflow: str, connection: str = LakehouseHook.default_conn_name) -> None:
+    def __init__(self, airflow: str, connection: str | None = None) -> None:
         self.airflow = airflow
         self.connection = connection
 
@@ -31,7 +31,7 @@ class Urls:
     def of(cls, request: Request) -> Urls:
         """The paths of the server that has received this request."""
         airflow = str(request.scope.get("root_path", "")).removesuffix(URL_PREFIX)
-        return cls(airflow, request.query_params.get("connection", LakehouseHook.default_conn_name))
+        return cls(airflow, request.query_params.get("connection"))
 
     def static(self, name: str) -> str:
         """A file of the folder ``static``."""

@@ -41,8 +41,7 @@ class LakehouseTableSensor(BaseSensorOperator):
 
     Args:
         table: a table's name in the registry, or its location (templated).
-        lakehouse_conn_id: connection of type ``lakehouse`` or ``aws`` (templated); the default connection may be
-            missing.
+        lakehouse_conn_id: as the argument of ``LakehouseHook`` (templated).
         deferrable: wait in the triggerer; default: ``default_deferrable`` in the section ``[operators]`` of
             airflow.cfg.
 
@@ -58,7 +57,7 @@ class LakehouseTableSensor(BaseSensorOperator):
         self,
         *,
         table: str,
-        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        lakehouse_conn_id: str | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:

@@ -268,13 +268,20 @@ os.execv(os.environ["SPARK_SUBMIT"], [os.environ["SPARK_SUBMIT"], *sys.argv[1:]]
 """
 
 
-def test_an_erasure_in_s3_goes_by_the_connection(
-    connection: Any, registry_file: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_default", [True, False])
+def test_an_erasure_in_s3_goes_by_the_connections_of_the_tables(
+    connection: Any, registry_file: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch, is_default: bool
 ) -> None:
     body = json.loads(registry_file.read_text())
+    if not is_default:
+        monkeypatch.setenv("AIRFLOW_CONN_LAKE", os.environ["AIRFLOW_CONN_LAKEHOUSE_DEFAULT"])
+        nowhere = {"conn_type": "lakehouse", "extra": {"aws_endpoint_url": "http://127.0.0.1:9"}}
+        monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps(nowhere))
+        body["defaults"] = {"airflow": {"lakehouse_conn_id": "lake"}}
+        body["tables"]["orders"]["airflow"] = {"per": "table", "lakehouse_conn_id": "shop_s3"}
     for name, table in body["tables"].items():
-        table["uri"] = f"s3://lake/erasure/{name}"
-    body["tables"]["orders"]["quarantine"] = "s3://lake/erasure/orders_quarantine"
+        table["uri"] = f"s3://lake/erasure-{is_default}/{name}"
+    body["tables"]["orders"]["quarantine"] = f"s3://lake/erasure-{is_default}/orders_quarantine"
     body["ledger"] = "s3://lake/ledger"
     registry_file.write_text(json.dumps(body))
     with_key = {"conn_type": "lakehouse", "password": LEDGER_KEY, "extra": {"aws_conn_id": "shop_s3"}}

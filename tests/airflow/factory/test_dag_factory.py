@@ -79,8 +79,7 @@ def test_a_table_and_a_group_have_dags_of_their_own(registry_file: Path) -> None
     ingest = dags["lakehouse_ingest_orders"]
     assert (ingest.get_task("tables").tables, ingest.timetable.expression) == (("orders",), "0 0 * * *")
     mapped = ingest.get_task("ingest").partial_kwargs
-    assert (mapped["pool"], mapped["spark_conf"], mapped["lakehouse_conn_id"]) == ("lake", {"a": "b"}, "own")
-    assert ingest.get_task("publish").lakehouse_conn_id == "own"
+    assert (mapped["pool"], mapped["spark_conf"]) == ("lake", {"a": "b"})
 
 
 def test_a_dag_takes_no_tables_of_another_dag() -> None:

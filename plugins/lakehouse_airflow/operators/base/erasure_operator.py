@@ -10,7 +10,6 @@ from airflow.sdk import BaseOperator
 
 from lakehouse_airflow.erasure.request import Erasure, ErasureTasks
 from lakehouse_airflow.failures import as_task_failure
-from lakehouse_airflow.hook import LakehouseHook
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -23,7 +22,7 @@ class ApprovedErasureOperator(BaseOperator):
         subject: a subject of the registry.
         located_by: task id of the LakehouseLocateSubjectOperator.
         approved_by: task id of the LakehouseErasureApprovalOperator.
-        lakehouse_conn_id: the connection that opens the tables.
+        lakehouse_conn_id: as the argument of ``LakehouseHook``.
 
     Raises:
         AirflowFailException: there is no valid approval, or the registry has moved or dropped a table.
@@ -38,7 +37,7 @@ class ApprovedErasureOperator(BaseOperator):
         subject: str,
         located_by: str,
         approved_by: str,
-        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        lakehouse_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -45,7 +45,7 @@ class SubmitOperator(BaseOperator):
     If a job fails after a part of its work was committed, the result of this part is the XCom.
 
     Args:
-        lakehouse_conn_id: connection of type ``lakehouse`` or ``aws``; the default connection may be missing.
+        lakehouse_conn_id: as the argument of ``LakehouseHook``.
         spark_conn_id: connection of type ``spark`` with deploy mode ``client``, or of type ``spark_connect``.
         spark_conf: Spark properties of this job.
         driver_memory: such as ``2g``; None: Spark's default.
@@ -70,7 +70,7 @@ class SubmitOperator(BaseOperator):
     def __init__(
         self,
         *,
-        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        lakehouse_conn_id: str | None = None,
         spark_conn_id: str = "spark_default",
         spark_conf: dict[str, str] | None = None,
         driver_memory: str | None = None,
@@ -103,21 +103,29 @@ class SubmitOperator(BaseOperator):
         return {}
 
     @abstractmethod
-    def locations(self, hook: LakehouseHook) -> list[str]:
-        """The locations of all tables that the job opens."""
+    def opened_tables(self) -> list[str]:
+        """All tables that the job opens: names in the registry, or locations."""
 
     def storage_options(self, hook: LakehouseHook) -> dict[str, dict[str, str] | None]:
         """The storage options of each location that the job opens."""
-        return {location: hook.storage_options(location) for location in self.locations(hook)}
+        return {hook.uri(table): hook.storage_options(table) for table in self.opened_tables()}
 
-    def job_folder(self, hook: LakehouseHook) -> str:
-        """The location of the objects of jobs: ``jobs`` below the registry's ``records``, else ``_jobs`` in a table."""
+    def job_folder(self, hook: LakehouseHook) -> tuple[str, dict[str, str] | None]:
+        """The location of the objects of jobs: ``jobs`` below the registry's ``records``, else ``_jobs`` in a table.
+
+        Returns:
+            The location, and the options of its store.
+        """
         records = load_registry().records if is_configured() else None
-        return f"{self.changed_table(hook)}/{JOBS_FOLDER}" if records is None else f"{records.rstrip('/')}/jobs"
+        if records is not None:
+            location = f"{records.rstrip('/')}/jobs"
+            return location, hook.opener_of_records().storage_options(location)
+        return f"{hook.uri(self.written_table).rstrip('/')}/{JOBS_FOLDER}", hook.storage_options(self.written_table)
 
-    def changed_table(self, hook: LakehouseHook) -> str:
-        """The location of a table that the job changes."""
-        return self.locations(hook)[0].rstrip("/")
+    @property
+    def written_table(self) -> str:
+        """A table that the job changes: a name in the registry, or a location."""
+        return self.opened_tables()[0]
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
@@ -126,8 +134,7 @@ class SubmitOperator(BaseOperator):
             arguments = [*self.arguments(hook), *self._app_transaction(context)]
             files = self.private_files(hook)
             options = self.storage_options(hook)
-            location = self.job_folder(hook)
-            options[location] = hook.storage_options(location)
+            location, options[location] = self.job_folder(hook)
             if any(options.values()):
                 files["storage_options_file"] = json.dumps(options)
             files["commit_metadata_file"] = json.dumps(task_metadata(context))
@@ -212,8 +219,8 @@ class LakehouseJobOperator(SubmitOperator):
         self.result_version: tuple[str, int] | None = None
         self.lineage: Lineage | None = None
 
-    def locations(self, hook: LakehouseHook) -> list[str]:
-        return [hook.uri(self.table)]
+    def opened_tables(self) -> list[str]:
+        return [self.table]
 
     def in_process(
         self, context: Context, arguments: Sequence[str], private_files: Mapping[str, str]
@@ -242,23 +249,16 @@ class LakehouseJobOperator(SubmitOperator):
             result = super().execute(context)
             hook = LakehouseHook(self.lakehouse_conn_id)
             self.result_version = result_version(self.written_table, result)
-            describe_events(context, self, self.written_table, self.changed_table(hook), result)
+            describe_events(context, self, self.written_table, hook.uri(self.written_table).rstrip("/"), result)
             self.lineage = self.lineage_of(hook, result)
         return result
 
-    @property
-    def written_table(self) -> str:
-        """The table to which the job commits: a name in the registry, or a location. Default: ``table``."""
-        return self.table
-
-    def changed_table(self, hook: LakehouseHook) -> str:
-        return hook.uri(self.written_table).rstrip("/")
-
     def lineage_of(self, hook: LakehouseHook, result: Mapping[str, Any]) -> Lineage:
         """The locations that the job has read and written."""
-        written = self.changed_table(hook)
-        others = [location for location in self.locations(hook) if location.rstrip("/") != written]
-        return Lineage.of_table(hook, written, others, result)
+        written = hook.uri(self.written_table).rstrip("/")
+        locations = [hook.uri(table) for table in self.opened_tables()]
+        others = [location for location in locations if location.rstrip("/") != written]
+        return Lineage.of_table(hook, self.written_table, others, result)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature
         """The tables that the job has read and written, for OpenLineage."""

@@ -32,7 +32,7 @@ class LakehouseTableOperator(BaseOperator):
         table: a table's name in the registry, or its location.
         registered_only: accept only names in the registry. Set it if ``table`` is from XCom or a param, which users may
             edit.
-        lakehouse_conn_id: connection of type ``lakehouse`` or ``aws``; the default connection may be missing.
+        lakehouse_conn_id: as the argument of ``LakehouseHook``.
 
     Raises:
         AirflowFailException: a retry cannot help; the message is that of the library's error.
@@ -50,7 +50,7 @@ class LakehouseTableOperator(BaseOperator):
         *,
         table: str,
         registered_only: bool = False,
-        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        lakehouse_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -78,7 +78,7 @@ class LakehouseTableOperator(BaseOperator):
                 self.result_version = result_version(self.table, result)
                 location = hook.uri(self.table)
                 describe_events(context, self, self.table, location, result)
-                self.lineage = Lineage.of_table(hook, location, (), result)
+                self.lineage = Lineage.of_table(hook, self.table, (), result)
         return result
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - OpenLineage's signature

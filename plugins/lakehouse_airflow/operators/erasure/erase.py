@@ -63,7 +63,8 @@ class LakehouseEraseOperator(SubmitOperator):
         # Each try checks the tables before it deletes, so no delete of an earlier try may still run.
         super().__init__(**{**kwargs, "durable": False})
         self.erasure = ErasureTasks(subject, located_by, approved_by)
-        self._deletes: list[dict[str, str]] = []
+        self._places: list[Place] = []
+        self._request = ""
 
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
@@ -75,11 +76,9 @@ class LakehouseEraseOperator(SubmitOperator):
         hook = LakehouseHook(self.lakehouse_conn_id)
         with erasure.without_keys(), as_task_failure():
             self._require_no_new_keys(hook, erasure)
-            places = [place for place in erasure.places.values() if _has_rows(hook, place)]
-        self._deletes = [
-            {"table": place.uri, "predicate": place.keys.sql(), "request": erasure.request} for place in places
-        ]
-        if not self._deletes:
+            self._places = [place for place in erasure.places.values() if _has_rows(hook, place)]
+        self._request = erasure.request
+        if not self._places:
             return {"job": self.job, "request": erasure.request, "tables": []}
         with erasure.without_keys():
             try:
@@ -120,11 +119,17 @@ class LakehouseEraseOperator(SubmitOperator):
             f"this try has deleted nothing; {advice}"
         )
 
-    def locations(self, hook: LakehouseHook) -> list[str]:  # noqa: ARG002
-        return [delete["table"] for delete in self._deletes]
+    def opened_tables(self) -> list[str]:
+        return [place.table for place in self._places]
+
+    def storage_options(self, hook: LakehouseHook) -> dict[str, dict[str, str] | None]:
+        return {place.uri: hook.storage_options(place.table) for place in self._places}
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
-        return {"deletes_file": json.dumps(self._deletes)}
+        deletes = [
+            {"table": place.uri, "predicate": place.keys.sql(), "request": self._request} for place in self._places
+        ]
+        return {"deletes_file": json.dumps(deletes)}
 
 
 class LakehousePurgeOperator(ApprovedErasureOperator):

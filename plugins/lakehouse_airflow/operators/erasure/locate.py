@@ -53,7 +53,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
 
     Args:
         subject: a subject of the registry.
-        lakehouse_conn_id: the connection that opens the tables.
+        lakehouse_conn_id: as the argument of ``LakehouseHook``.
 
     Returns:
         ``{"request", "digest", "subject", "person"}``: the request id, the digest of its plan, and a keyed hash of the
@@ -67,9 +67,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
     template_fields: Sequence[str] = ()
     ui_color = "#fce8e6"
 
-    def __init__(
-        self, *, subject: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, subject: str, lakehouse_conn_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.subject = subject
         self.lakehouse_conn_id = lakehouse_conn_id

@@ -31,7 +31,7 @@ def record_of(registry: Registry, hook: LakehouseHook) -> RunRecord | None:
 
     if registry.records is None:
         return None
-    return RunRecord(registry.records, hook.storage_options(registry.records))
+    return RunRecord(registry.records, hook.opener_of_records().storage_options(registry.records))
 
 
 def health_record_of(registry: Registry, hook: LakehouseHook) -> HealthRecord | None:
@@ -40,4 +40,4 @@ def health_record_of(registry: Registry, hook: LakehouseHook) -> HealthRecord | 
 
     if registry.records is None:
         return None
-    return HealthRecord(registry.records, hook.storage_options(registry.records))
+    return HealthRecord(registry.records, hook.opener_of_records().storage_options(registry.records))

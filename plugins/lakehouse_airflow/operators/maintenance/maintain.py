@@ -58,9 +58,14 @@ class LakehouseMaintainOperator(SubmitOperator):
         orders = self.work.get("orders") if isinstance(self.work, Mapping) else None
         return ", ".join(str(order.get("table")) for order in orders or [] if isinstance(order, Mapping))
 
-    def locations(self, hook: LakehouseHook) -> list[str]:
-        records = load_registry().records
-        return [*(hook.uri(order.table) for order in self._orders), *([] if records is None else [records])]
+    def opened_tables(self) -> list[str]:
+        return [order.table for order in self._orders]
+
+    def storage_options(self, hook: LakehouseHook) -> dict[str, dict[str, str] | None]:
+        records, options = load_registry().records, super().storage_options(hook)
+        if records is not None:
+            options[records] = hook.opener_of_records().storage_options(records)
+        return options
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:
         registry = load_registry()

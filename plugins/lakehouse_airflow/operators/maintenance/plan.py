@@ -68,7 +68,7 @@ class LakehousePlanOperator(BaseOperator):
         spark_from_bytes: int = 2**30,
         workers: int = 32,
         spark_jobs: int = 2,
-        lakehouse_conn_id: str = LakehouseHook.default_conn_name,
+        lakehouse_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

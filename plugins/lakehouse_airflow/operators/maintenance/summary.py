@@ -34,9 +34,7 @@ class LakehouseSummaryOperator(BaseOperator):
 
     template_fields = ("lakehouse_conn_id",)
 
-    def __init__(
-        self, *, maintained_by: str, lakehouse_conn_id: str = LakehouseHook.default_conn_name, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, maintained_by: str, lakehouse_conn_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.maintained_by = maintained_by
         self.lakehouse_conn_id = lakehouse_conn_id

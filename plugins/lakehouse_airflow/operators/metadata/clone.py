@@ -41,8 +41,8 @@ class LakehouseCloneOperator(LakehouseJobOperator):
             "is_shallow": self.is_shallow,
         }
 
-    def locations(self, hook: LakehouseHook) -> list[str]:
-        return [*super().locations(hook), hook.uri(self.target)]
+    def opened_tables(self) -> list[str]:
+        return [*super().opened_tables(), self.target]
 
     @property
     def written_table(self) -> str:

@@ -3,7 +3,8 @@
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
-from lakehouse_airflow.pages.live_table import errors_as_http, hook_of_dag, registered_table
+from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.pages.live_table import errors_as_http, registered_table
 from lakehouse_airflow.pages.rendering import page
 from lakehouse_airflow.pages.views.loads import load_rows
 from lakehouse_lib.ingestion.batches.reports import newest_batches
@@ -19,11 +20,11 @@ _BATCHES = 50
 def loads_page(request: Request, table: str) -> HTMLResponse:
     """The loads of a registered table that has a source."""
     with errors_as_http():
-        registry, entry = registered_table(table)
+        _, entry = registered_table(table)
         if entry.source is None:
             raise HTTPException(404, f"the table {table!r} has no source in the registry, so nothing loads it")
-        hook = hook_of_dag(registry, table)
-        store = open_store(entry.uri, hook.storage_options(table))
+        hook = LakehouseHook().opener(table)
+        store = open_store(entry.uri, hook.storage_options(entry.uri))
         quarantine = entry.quarantine
         rejects = None if quarantine is None else open_store(quarantine, hook.storage_options(quarantine))
         batches = newest_batches(store, entry.source.name, rejects, most=_BATCHES)

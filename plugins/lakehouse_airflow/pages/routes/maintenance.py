@@ -5,12 +5,13 @@ import json
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
 
+from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.maintenance.fleet import fleet_of, record_of
 from lakehouse_airflow.pages.access import require_trigger
 from lakehouse_airflow.pages.dag_state import dag_states
-from lakehouse_airflow.pages.live_table import errors_as_http, hook_of_dag, registered_table
+from lakehouse_airflow.pages.live_table import errors_as_http, registered_table
 from lakehouse_airflow.pages.rendering import page
-from lakehouse_airflow.pages.table_dags import dags_of
+from lakehouse_airflow.pages.table_dags import maintenance_dags
 from lakehouse_airflow.pages.views.run import EFFECTS, planned_rows
 from lakehouse_lib.fleet.maintenance import plan_fleet
 from lakehouse_lib.fleet.planner.budget import Budget
@@ -26,7 +27,7 @@ def maintenance_page(request: Request, table: str) -> HTMLResponse:
     """
     with errors_as_http():
         registry, _ = registered_table(table)
-        hook, dag_id = hook_of_dag(registry, table), dags_of(registry, [table])[table].dag_id
+        hook, dag_id = LakehouseHook(), maintenance_dags(registry, [table])[table]
         fleet = plan_fleet(fleet_of(registry, [table], hook), Budget(), record_of(registry, hook))
         for error in fleet.errors.values():
             raise error

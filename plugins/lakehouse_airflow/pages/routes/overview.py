@@ -9,7 +9,7 @@ from lakehouse_airflow.pages.dag_state import dag_states
 from lakehouse_airflow.pages.live_table import errors_as_http
 from lakehouse_airflow.pages.records import DAYS, newest_records
 from lakehouse_airflow.pages.rendering import page
-from lakehouse_airflow.pages.table_dags import dags_of
+from lakehouse_airflow.pages.table_dags import maintenance_dags
 from lakehouse_airflow.pages.urls import Urls
 from lakehouse_airflow.pages.views.fleet import COLUMNS, NUMBERS, matching_rows, sorted_rows, table_rows, totals
 from lakehouse_airflow.registry import load_registry
@@ -39,9 +39,9 @@ def tables(request: Request, user: GetUserDep, q: str = "", sort: str = _SORT, o
     with errors_as_http():
         registry = load_registry()
         records = newest_records(registry)
-        dags = dags_of(registry, registry.fleet())
-    readable = readable_dags((dag.dag_id for dag in dags.values()), user)
-    shown = {table: dag.dag_id for table, dag in dags.items() if dag.dag_id in readable}
+        dags = maintenance_dags(registry, registry.fleet())
+    readable = readable_dags(dags.values(), user)
+    shown = {table: dag_id for table, dag_id in dags.items() if dag_id in readable}
     every_row = table_rows(shown, records.looks, records.steps)
     rows = sorted_rows(matching_rows(every_row, q), column, descending=order == "desc")
     return page(
