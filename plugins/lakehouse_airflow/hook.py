@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from functools import cached_property
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowNotFoundException
 from airflow.sdk import BaseHook
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lakehouse_lib import DeltaTable
     from lakehouse_lib.fleet.registry import Registry
     from lakehouse_lib.store import ObjectStore
+
+_Value = TypeVar("_Value")
 
 
 class LakehouseHook(BaseHook):
@@ -47,6 +49,7 @@ class LakehouseHook(BaseHook):
         self.conn_id = self.default_conn_name if conn_id is None else conn_id
         self._follows_registry = conn_id is None
         self._openers: dict[str, LakehouseHook] = {}
+        self._values: dict[str, Any] = {}
 
     def opener(self, table: str) -> LakehouseHook:
         """The hook with the connection by which this hook opens a table.
@@ -73,8 +76,22 @@ class LakehouseHook(BaseHook):
         """The connection; None if it is the default connection and is not defined."""
         return self._connection
 
-    @cached_property
+    def _once(self, name: str, read: Callable[[], _Value]) -> _Value:
+        """A value that is read once.
+
+        In Python 3.11, a ``cached_property`` has one lock for all hooks, so a connection that does not answer would
+        block the others.
+        """
+        if name not in self._values:
+            self._values[name] = read()
+        value: _Value = self._values[name]
+        return value
+
+    @property
     def _connection(self) -> Connection | None:
+        return self._once("connection", self._read_connection)
+
+    def _read_connection(self) -> Connection | None:
         try:
             return self.get_connection(self.conn_id)
         except AirflowNotFoundException:
@@ -82,14 +99,15 @@ class LakehouseHook(BaseHook):
                 raise
             return None
 
-    @cached_property
+    @property
     def _lakehouse_connection(self) -> Connection | None:
         """The connection of type ``lakehouse``; None for type ``aws``, whose fields have another meaning."""
         return None if self._connection is None or self._connection.conn_type == "aws" else self._connection
 
-    @cached_property
+    @property
     def _extra(self) -> dict[str, Any]:
-        return extra_of(self._lakehouse_connection) if self._lakehouse_connection is not None else {}
+        connection = self._lakehouse_connection
+        return extra_of(connection) if connection is not None else {}
 
     def storage_options(self, table: str) -> dict[str, str] | None:
         """The options of the table's store; None without options.
@@ -103,10 +121,9 @@ class LakehouseHook(BaseHook):
         if opener is not self:
             return opener.storage_options(location)
         extra = {key: value for key, value in self._extra.items() if key not in ("root", "aws_conn_id")}
-        account = self._aws_options if account_type(location) == "aws" else {}
+        account = self._once("aws_options", self._aws_options) if account_type(location) == "aws" else {}
         return store_options(location, extra, account) or None
 
-    @cached_property
     def _aws_options(self) -> dict[str, str]:
         """The options of the ``aws`` connection; empty if there is no such connection."""
         aws_conn_id = self._extra.get("aws_conn_id")
@@ -130,16 +147,17 @@ class LakehouseHook(BaseHook):
         """
         if "://" in table or table.startswith("/"):
             return table
-        root = self._root
         # No name of a registered table has a slash.
         entry = self._registry.find(table) if "/" not in table and is_configured() else None
-        if entry is None and root and ".." not in table.split("/"):
-            return posixpath.join(root, table)
-        return self._registry.table(table).uri if entry is None else entry.uri
+        if entry is not None:
+            return entry.uri
+        if self._root and ".." not in table.split("/"):
+            return posixpath.join(self._root, table)
+        return self._registry.table(table).uri
 
-    @cached_property
+    @property
     def _registry(self) -> Registry:
-        return load_registry()
+        return self._once("registry", load_registry)
 
     @property
     def _root(self) -> str | None:

@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_lib.fleet.registry import RegistryError
 
 if TYPE_CHECKING:
     from lakehouse_lib.store import ObjectStore
@@ -56,6 +57,7 @@ class TablePoll:
     def __init__(self, conn_id: str | None, table: str) -> None:
         self._conn_id, self._table = conn_id, table
         self._hook: _SharedHook | None = None
+        self._opener: _SharedHook | None = None  # the hook with the table's connection
         self._store: ObjectStore | None = None
         self._open_until = 0.0
         self._running: Future[ListedVersion] | None = None
@@ -114,14 +116,15 @@ class TablePoll:
             return store
         self._hook, self._store = _SharedHook.of(self._conn_id), None
         try:
-            store = self._hook.store(self._table)
-        except Exception:
+            self._opener, location = self._hook.opener(self._table)
+        except RegistryError:
             if self._hook.is_new:
                 raise
             # The table may be newer than the registry that the hook has read.
             self._hook = _SharedHook.of(self._conn_id, again=True)
-            store = self._hook.store(self._table)
-        self._store, self._open_until = store, self._hook.until
+            self._opener, location = self._hook.opener(self._table)
+        self._store = store = self._opener.store(location)
+        self._open_until = min(self._hook.until, self._opener.until)
         return store
 
 
@@ -145,9 +148,17 @@ class _SharedHook:
 
     def store(self, table: str) -> ObjectStore:
         with self._lock:
-            store = self._hook.store(table)
+            return self._hook.store(table)
+
+    def opener(self, table: str) -> tuple[_SharedHook, str]:
+        """The shared hook with the connection that opens a table, and the location of the table.
+
+        Each connection has its own lock, so a connection that does not answer blocks only its own tables.
+        """
+        with self._lock:
+            opener, location = self._hook.opener(table), self._hook.uri(table)
             self.is_new = False
-            return store
+        return self if opener is self._hook else _SharedHook.of(opener.conn_id), location
 
 
 @contextmanager
@@ -161,8 +172,8 @@ def _as_poll_error() -> Iterator[None]:
 
 
 _lock = Lock()
-_polls: WeakValueDictionary[tuple[str, str], TablePoll] = WeakValueDictionary()
-_hooks: WeakValueDictionary[str, _SharedHook] = WeakValueDictionary()
+_polls: WeakValueDictionary[tuple[str | None, str], TablePoll] = WeakValueDictionary()
+_hooks: WeakValueDictionary[str | None, _SharedHook] = WeakValueDictionary()
 
 
 @cache

@@ -26,7 +26,7 @@ class Source(Strict):
         default=None, description="the names of the files, such as **/*.csv; None: all files of the folder itself"
     )
     connection: str | None = Field(
-        default=None, description="the Airflow connection for the landing folder; None: the connection of the tables"
+        default=None, description="the Airflow connection for the landing folder; None: the connection of the table"
     )
     storage_options: dict[str, str] = Field(
         default={}, description="the storage options of the landing folder, without credentials"

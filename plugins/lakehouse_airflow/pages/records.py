@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.maintenance.fleet import health_record_of, record_of
@@ -57,14 +58,14 @@ def records_of(registry: Registry, table: str) -> Records:
 def _read(registry: Registry, read: Callable[[HealthRecord, RunRecord], Records]) -> Records:
     """Read records. If they cannot be read, a page shows the reason and does not fail."""
     hook = LakehouseHook()
-    health, runs = health_record_of(registry, hook), record_of(registry, hook)
-    if health is None or runs is None:
-        return _no_records(
-            "The key records is missing in the registry, so no health and no maintenance runs are recorded."
-        )
     try:
+        health, runs = health_record_of(registry, hook), record_of(registry, hook)
+        if health is None or runs is None:
+            return _no_records(
+                "The key records is missing in the registry, so no health and no maintenance runs are recorded."
+            )
         return read(health, runs)
-    except DeltaError as error:
+    except (AirflowException, AirflowNotFoundException, DeltaError) as error:
         logger.warning("the records in %s cannot be read: %s", registry.records, error)
         return _no_records(f"The records cannot be read: {error}")
 

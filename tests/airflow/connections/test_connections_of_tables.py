@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,6 +18,8 @@ from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_airflow.operators.maintenance.maintain import LakehouseMaintainOperator
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator
+from lakehouse_airflow.pages.records import newest_records
+from lakehouse_airflow.polling import TablePoll
 from lakehouse_airflow.registry import load_registry
 
 OWN = "s3://own/orders"
@@ -107,3 +111,36 @@ def test_without_records_the_objects_of_jobs_are_in_the_table(registry_file: Pat
     registry_file.write_text(json.dumps(body))
     compact = LakehouseOptimizeOperator(task_id="t", table="orders")
     assert connections(dict([compact.job_folder(LakehouseHook())])) == {f"{OWN}/_jobs": "own"}
+
+
+def test_a_table_with_its_own_connection_does_not_need_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE_DEFAULT", json.dumps({"conn_type": "lakehouse", "extra": "[1]"}))
+    assert connection_of(LakehouseHook(), "orders") == "own"
+
+
+def test_a_connection_that_does_not_answer_blocks_only_its_own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, answered = Event(), Event()
+    get_connection = LakehouseHook.get_connection
+
+    def slow(conn_id: str) -> Any:
+        if conn_id == "own":
+            asked.set()
+            assert answered.wait(60)
+        return get_connection(conn_id)
+
+    monkeypatch.setattr(LakehouseHook, "get_connection", staticmethod(slow))
+    slow_poll, poll = TablePoll.of(None, "orders"), TablePoll.of(None, "customer")
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(slow_poll._open)
+        assert asked.wait(60)
+        assert pool.submit(poll._open).result(60).root == "s3://common/customer"
+        assert not waiting.done()
+        answered.set()
+        assert waiting.result(60).root == OWN
+
+
+def test_pages_show_why_the_records_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_COMMON")
+    records = newest_records(load_registry())
+    assert records.problem is not None
+    assert "common" in records.problem

@@ -49,7 +49,7 @@ def table_page(
     the column is a key of a subject.
 
     Args:
-        connection: the connection that opens the table; None: the connection of the table's DAG.
+        connection: the connection that opens the table; None: the connection in the registry.
         measure: measure the table even if it is large. Otherwise, the page of a large table has the numbers of the
             newest record.
     """
