@@ -65,6 +65,7 @@ class CheckpointRows:
         self._fingerprints: dict[int, NDArray[np.uint64]] = {}
         self._bounds: dict[tuple[int, ColumnPath, str], Bounds] = {}
         self._partitions: dict[tuple[int, str, str], pa.Array] = {}
+        self._repeats: NDArray[np.int64] | None = None
 
     @cached_property
     def _blocks(self) -> list[Block]:
@@ -149,13 +150,15 @@ class CheckpointRows:
 
         return np.concatenate([np.zeros(0, np.int64), *map_in_order(find_in_block, range(len(self._blocks)))])
 
-    @cached_property
+    @property
     def repeats(self) -> NDArray[np.int64]:
         """The positions, ascending, of rows that share their path with another row; empty if the checkpoint is valid.
 
         Nothing is read if its writer noted that it has compared all paths (``columns.DISTINCT_PATHS``).
         """
-        return np.zeros(0, np.int64) if self._has_distinct_paths else self.find_all_repeats()
+        if self._repeats is None:
+            self._repeats = np.zeros(0, np.int64) if self._has_distinct_paths else self.find_all_repeats()
+        return self._repeats
 
     def find_all_repeats(self) -> NDArray[np.int64]:
         """Like ``repeats``, but reads every path, regardless of what the writer noted."""
@@ -220,7 +223,7 @@ class CheckpointRows:
             first, last = np.searchsorted(without, self._starts[block : block + 2])
             gone = np.union1d(without[first:last], self._find(block, keys) if len(keys) else without[:0])
             rows = self._table(block, names)
-            if compares_paths and "repeats" not in self.__dict__:
+            if compares_paths and self._repeats is None:
                 self._sorted_fingerprints(block)
             return drop_rows(rows, gone - self._starts[block]), gone
 

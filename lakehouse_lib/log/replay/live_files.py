@@ -11,7 +11,6 @@ when they are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -74,6 +73,9 @@ class FileSet:
         self._changed = changed
         self._changed_positions = np.zeros(0, np.int64) if changed_positions is None else changed_positions
         self._is_checked = False
+        # Not cached properties: in Python 3.11, their locks would let only one table of a process be read at a time.
+        self._superseded_positions: NDArray[np.int64] | None = None
+        self._table: pa.Table | None = None
 
     @property
     def num_rows(self) -> int:
@@ -87,15 +89,17 @@ class FileSet:
     @property
     def is_counted(self) -> bool:
         """Whether ``num_rows`` is known without reading more than footers."""
-        return self.base is None or not self._changed or "gone" in self.__dict__
+        return self.base is None or not self._changed or self._superseded_positions is not None
 
     def __len__(self) -> int:
         return self.num_rows
 
-    @cached_property
+    @property
     def table(self) -> pa.Table:
         """All columns."""
-        return self.columns(self.schema.names)
+        if self._table is None:
+            self._table = self.columns(self.schema.names)
+        return self._table
 
     def columns(self, names: Sequence[str]) -> pa.Table:
         """Some columns of all rows.
@@ -111,7 +115,7 @@ class FileSet:
     def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
         """``columns`` in pieces; next pieces are read ahead. ``DuplicatePathError`` is raised before the last piece."""
         if self.base is not None:
-            is_looked_up = "gone" in self.__dict__
+            is_looked_up = self._superseded_positions is not None
             keys = pa.nulls(0, pa.string()) if is_looked_up else self._changed_keys
             positions_by_block = [self._changed_positions]
             for piece, positions in self.base.pieces(
@@ -119,7 +123,7 @@ class FileSet:
             ):
                 positions_by_block.append(positions)
                 yield piece
-            self.__dict__["gone"] = distinct(np.concatenate(positions_by_block))
+            self._superseded_positions = distinct(np.concatenate(positions_by_block))
             if "path" in names:
                 self.check_paths()
         yield self.added.select(list(names))
@@ -132,7 +136,7 @@ class FileSet:
             parts: the objects of the base to read; None: all.
         """
         if self.base is not None:
-            is_looked_up = "gone" in self.__dict__
+            is_looked_up = self._superseded_positions is not None
             keys = pa.nulls(0, pa.string()) if is_looked_up else self._changed_keys
             yield from self.base.stream(
                 names, keys, self.superseded_positions if is_looked_up else self._changed_positions, parts
@@ -143,7 +147,7 @@ class FileSet:
         """The objects of the base with a changed row; rarely also other objects (see ``CheckpointRows.parts_with``)."""
         if self.base is None:
             return []
-        if "gone" in self.__dict__:
+        if self._superseded_positions is not None:
             return self.base.parts_with(pa.nulls(0, pa.string()), self.superseded_positions)
         return self.base.parts_with(self._changed_keys, self._changed_positions)
 
@@ -239,7 +243,7 @@ class FileSet:
         added = pa.concat_tables([remaining, added])
         if added.column(0).num_chunks > max(_MOST_CHUNKS, len(added) // _ROWS_A_CHUNK):
             added = added.combine_chunks()
-        is_looked_up = "gone" in self.__dict__
+        is_looked_up = self._superseded_positions is not None
         return FileSet(
             self._store,
             self.schema,
@@ -249,20 +253,22 @@ class FileSet:
             self.superseded_positions if is_looked_up else self._changed_positions,
         )
 
-    @cached_property
+    @property
     def superseded_positions(self) -> NDArray[np.int64]:
         """Positions in the base, ascending, of rows that later commits changed."""
-        keys = self._changed_keys
-        if self.base is None or not len(keys):
-            return self._changed_positions
-        return distinct(np.concatenate([self._changed_positions, self.base.find(keys)]))
+        if self._superseded_positions is None:
+            keys, positions = self._changed_keys, self._changed_positions
+            if self.base is not None and len(keys):
+                positions = distinct(np.concatenate([positions, self.base.find(keys)]))
+            self._superseded_positions = positions
+        return self._superseded_positions
 
     def _unchanged(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The given positions in the base, without those whose rows a later commit changed."""
         assert self.base is not None
         if not len(positions):
             return positions
-        if "gone" in self.__dict__:
+        if self._superseded_positions is not None:
             return np.setdiff1d(positions, self.superseded_positions, assume_unique=True)
         remaining = np.setdiff1d(positions, self._changed_positions, assume_unique=True)
         keys = file_keys(self.base.take(remaining, KEY_COLUMNS), self._store)
