@@ -119,12 +119,12 @@ def test_a_table_with_its_own_connection_does_not_need_the_default(monkeypatch: 
 
 
 def test_a_connection_that_does_not_answer_blocks_only_its_own_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, answered = Event(), Event()
+    request, answered = Event(), Event()
     get_connection = LakehouseHook.get_connection
 
     def slow(conn_id: str) -> Any:
         if conn_id == "own":
-            asked.set()
+            request.set()
             assert answered.wait(60)
         return get_connection(conn_id)
 
@@ -132,7 +132,7 @@ def test_a_connection_that_does_not_answer_blocks_only_its_own_tables(monkeypatc
     slow_poll, poll = TablePoll.of(None, "orders"), TablePoll.of(None, "customer")
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(slow_poll._open)
-        assert asked.wait(60)
+        assert request.wait(60)
         assert pool.submit(poll._open).result(60).root == "s3://common/customer"
         assert not waiting.done()
         answered.set()

@@ -282,7 +282,7 @@ time.sleep(600)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.mark.parametrize("moment", ["arguments", "locations"])
+@pytest.mark.parametrize("moment", ["arguments", "storage_options"])
 def test_a_task_that_is_killed_before_its_job_begins_starts_none(
     spark_submit: Any, registry_file: Path, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
