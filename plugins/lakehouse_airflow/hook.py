@@ -52,9 +52,9 @@ class LakehouseHook(BaseHook):
         self._values: dict[str, Any] = {}
 
     def opener(self, table: str) -> LakehouseHook:
-        """The hook with the connection by which this hook opens a table.
+        """The hook whose connection opens a table.
 
-        It opens other locations by the same connection, such as the landing folder of the table.
+        Other locations can be opened by the same connection, such as the landing folder of the table.
 
         Args:
             table: as in ``uri``.
@@ -63,7 +63,7 @@ class LakehouseHook(BaseHook):
         return self._opener(self._registry.connection(table) if is_name else None)
 
     def opener_of_records(self) -> LakehouseHook:
-        """The hook with the connection by which this hook opens the records of the registry."""
+        """The hook whose connection opens the records of the registry."""
         follows_registry = self._follows_registry and is_configured()
         return self._opener(self._registry.defaults.airflow.lakehouse_conn_id if follows_registry else None)
 
@@ -94,9 +94,12 @@ class LakehouseHook(BaseHook):
     def _read_connection(self) -> Connection | None:
         try:
             return self.get_connection(self.conn_id)
-        except AirflowNotFoundException:
+        except AirflowNotFoundException as error:
             if self.conn_id != self.default_conn_name:
-                raise
+                raise AirflowNotFoundException(
+                    f"the connection {self.conn_id!r} is not defined; create it, or correct lakehouse_conn_id of the "
+                    "task or of the table in the registry"
+                ) from error
             return None
 
     @property

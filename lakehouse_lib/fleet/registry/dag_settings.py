@@ -10,7 +10,7 @@ from lakehouse_lib.fleet.registry.fields import Strict
 
 
 class DagSettings(Strict):
-    """The settings of the DAGs that load and maintain tables, and the connection of the tables. None: the default."""
+    """The settings of the DAGs that load and maintain tables. None: the default of Airflow or of the operators."""
 
     per: Literal["table", "group"] | None = Field(
         default=None, description="table: a DAG for each table; group: for each group; None: the common DAG"

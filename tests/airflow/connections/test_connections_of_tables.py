@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import SubmitOperator
@@ -144,3 +145,9 @@ def test_pages_show_why_the_records_cannot_be_read(monkeypatch: pytest.MonkeyPat
     records = newest_records(load_registry())
     assert records.problem is not None
     assert "common" in records.problem
+
+
+def test_a_missing_connection_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_OWN")
+    with pytest.raises(AirflowNotFoundException, match="'own' is not defined; create it, or correct lakehouse_conn_id"):
+        LakehouseHook().storage_options("orders")

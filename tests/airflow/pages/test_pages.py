@@ -202,7 +202,7 @@ def test_a_link_leads_to_the_table_by_the_tasks_connection(
     assert all("Credential=AKIASHOP/" in request.headers["authorization"] for request in s3.requests)
 
 
-def test_without_a_parameter_the_connection_of_the_tables_dag_opens_the_page(
+def test_without_a_parameter_the_connection_in_the_registry_opens_the_page(
     far: str, registry_file: Path, s3: S3Server, ann: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect_to_s3(monkeypatch, "lakehouse_default", "http://127.0.0.1:9")
