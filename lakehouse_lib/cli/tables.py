@@ -41,7 +41,8 @@ def add_tables(parser: ArgumentParser) -> None:
 
 
 def tables_of(arguments: Namespace, registry: Registry | None) -> list[MaintainedTable]:
-    """The tables that the command line names. Only ``--under`` and ``--registry`` without names make requests.
+    """The tables that the command line names. Requests are made only for ``--under``, and for ``--registry`` if no
+    table is named.
 
     Args:
         registry: the registry of the command line (``registry_of``).
@@ -95,7 +96,7 @@ def _registered(registry: Registry, arguments: Namespace) -> list[MaintainedTabl
         try:
             entry = registry.table(name)
         except RegistryError as error:
-            raise UsageError(error.message, hint=f"Give a name of {arguments.registry}") from None
+            raise UsageError(error.message, hint=f"Give the name of a table in {arguments.registry}") from None
         table = MaintainedTable.of(name, entry, options_for(entry.uri, arguments.storage_options))
         if arguments.tables or name in registry.tables or latest_version(table.store) is not None:
             tables.append(table)
@@ -131,16 +132,16 @@ class TableResults:
     @property
     def successes(self) -> list[tuple[str, dict[str, Any]]]:
         """The name and the result of each table without an error."""
-        return [(each.table.name, each.result) for each in self.results if each.result is not None]
+        return [(entry.table.name, entry.result) for entry in self.results if entry.result is not None]
 
     @property
     def errors(self) -> list[tuple[str, DeltaError]]:
         """The name and the error of each table with an error."""
-        return [(each.table.name, each.error) for each in self.results if each.error is not None]
+        return [(entry.table.name, entry.error) for entry in self.results if entry.error is not None]
 
     def document(self, command: str, **fields: Any) -> dict[str, Any]:
         """The document of a command, with the tables in the order of the command line."""
-        return {"command": command, **fields, "tables": [each.to_dict() for each in self.results]}
+        return {"command": command, **fields, "tables": [entry.to_dict() for entry in self.results]}
 
 
 def on_tables(

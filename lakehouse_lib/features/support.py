@@ -24,7 +24,7 @@ def check_read(protocol: Protocol, metadata: Metadata, schema: Schema, *, table:
     if protocol.min_reader_version > _MAX_READER:
         raise _too_new("reader", protocol.min_reader_version, table, version)
     listed = reader_features(protocol)
-    # Some writer features also prevent reading: a catalog, for example, may have commits that the log does not have.
+    # Some writer features also prevent reading: the log of a catalog-managed table, for example, may lack commits.
     writer_only = {
         name for name in writer_features(protocol) - listed if name in FEATURES and not FEATURES[name].reader
     }
@@ -94,7 +94,7 @@ def check_removal(before: Metadata, *, table: str | None, version: int | None) -
             f"rows cannot be removed: the table uses {feature.name} ({feature.why})",
             table=table,
             version=version,
-            hint=f"Append only, or first set {APPEND_ONLY.key} to false with {SET_BY}",
+            hint=f"Only append rows, or first set {APPEND_ONLY.key} to false with {SET_BY}",
             code="DELTA_APPEND_ONLY",
         )
 
@@ -113,7 +113,7 @@ def _too_new(side: str, number: int, table: str, version: int) -> UnsupportedFea
         f"the table needs {side} version {number}, which this library does not support",
         table=table,
         version=version,
-        hint="Use the engine that wrote it",
+        hint="Use the engine that wrote the table",
         code="DELTA_UNSUPPORTED_PROTOCOL_VERSION",
     )
 

@@ -58,7 +58,7 @@ class Origin:
 
 @dataclass
 class FaultyRecords:
-    """Records that could not be split into the schema's columns, as parallel lists, because there are few."""
+    """Records that could not be split into the schema's columns. They are few, so parallel lists are enough."""
 
     lines: list[int] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -82,7 +82,7 @@ def quarantine_schema(schema: pa.Schema) -> pa.Schema:
     clash = [name for name in schema.names if name.lower() in reserved]
     if clash:
         raise InvalidSchemaError(
-            f"columns {', '.join(clash)} have names of columns that the load adds",
+            f"the source columns {', '.join(clash)} have reserved names: the load adds columns with these names",
             hint="Rename them in the source",
             code="DELTA_INVALID_COLUMN_NAME",
         )
@@ -116,7 +116,7 @@ def faulty_cells(
     )
     first = int64s(offsets[:-1])
     row_numbers = int64s(rows)
-    return ~faulty, _quarantined(
+    return ~faulty, _quarantine_rows(
         schema,
         origin,
         [text.take(row_numbers) for text in texts],
@@ -131,18 +131,18 @@ def faulty_cells(
 def faulty_records(schema: pa.Schema, origin: Origin, records: FaultyRecords) -> pa.Table:
     """Faulty records in the quarantine's schema: source columns are NULL, and ``_raw`` has the record."""
     count = len(records.lines)
-    nothing = pa.nulls(count, pa.string())
+    nulls = pa.nulls(count, pa.string())
     reasons = _texts(records.reasons)
     violations = pa.ListArray.from_arrays(
         _offsets(np.arange(count + 1)),
-        pa.StructArray.from_arrays([nothing, reasons, nothing], fields=list(VIOLATION)),
+        pa.StructArray.from_arrays([nulls, reasons, nulls], fields=list(VIOLATION)),
     )
-    return _quarantined(
+    return _quarantine_rows(
         schema,
         origin,
-        [nothing] * len(schema),
+        [nulls] * len(schema),
         int64s(records.lines),
-        nothing,
+        nulls,
         reasons,
         violations,
         _texts(records.raw),
@@ -174,7 +174,7 @@ def broken_rows(schema: pa.Schema, source: str, batch: int, rows: pa.RecordBatch
     )
 
 
-def _quarantined(
+def _quarantine_rows(
     schema: pa.Schema,
     origin: Origin,
     texts: Iterable[Any],

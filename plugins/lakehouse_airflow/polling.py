@@ -120,7 +120,7 @@ class TablePoll:
         except RegistryError:
             if self._hook.is_new:
                 raise
-            # The table may be newer than the registry that the hook has read.
+            # The table may have been added to the registry after the hook has read it.
             self._hook = _SharedHook.of(self._conn_id, again=True)
             self._opener, location = self._hook.opener(self._table)
         self._store = store = self._opener.store(location)
@@ -163,7 +163,8 @@ class _SharedHook:
 
 @contextmanager
 def _as_poll_error() -> Iterator[None]:
-    """Raise errors as ``as_task_failure`` does. An error of Airflow's API, which has the connection, is temporary."""
+    """Raise errors as ``as_task_failure`` does. Errors of Airflow's API, which serves the
+    connection, count as temporary."""
     try:
         with as_task_failure():
             yield

@@ -96,8 +96,8 @@ class TableVersionEventTrigger(BaseEventTrigger):
     """Fires whenever the rows of a table have changed, for an ``AssetWatcher``.
 
     The event is ``{"table", "from_version", "to_version"}``. It covers all commits since the last check of the table.
-    Compaction and Z-order change no rows, so they fire no event. If the table is created or recreated, ``from_version``
-    is -1. Errors are logged, and the trigger continues to poll.
+    Compaction and Z-order change no rows, so they fire no event. If the table is created with rows or recreated,
+    ``from_version`` is -1. Errors are logged, and the trigger continues to poll.
 
     At its first start, the trigger waits for the next version. It stores the last checked version in the state of the
     watched asset. After a restart of the triggerer, it continues from the stored version. Before Airflow 3.3.2, and if

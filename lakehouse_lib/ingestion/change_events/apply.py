@@ -81,7 +81,7 @@ def apply_changes(
         NotSupportedError: a key or the sequence has a type without an exact order.
         SchemaMismatchError: a value does not fit its column.
         ConcurrentTransactionError: the table already has an application transaction of ``commit_properties``, or
-            concurrent runs were faster a hundred times in a row.
+            concurrent runs were faster 100 consecutive times.
         DeltaError: as ``merge``. Nothing is committed to the table.
     """
     properties = commit_properties or CommitProperties()

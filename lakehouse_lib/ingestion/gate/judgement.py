@@ -63,7 +63,7 @@ def judge(rules: Sequence[RowRule], batch: pa.RecordBatch) -> Judgement:
     for position, rule in enumerate(rules):
         passes = rule.passes(batch)
         if rule.mostly < 1:
-            counted[position] = batch.num_rows if rule.counted is None else rule.applies(batch).true_count
+            counted[position] = batch.num_rows if rule.row_filter is None else rule.applies(batch).true_count
         if passes.true_count < batch.num_rows:
             masks[position] = passes
     broken = [batch.num_rows - masks[position].true_count if position in masks else 0 for position in range(len(rules))]

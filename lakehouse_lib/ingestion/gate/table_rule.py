@@ -1,4 +1,4 @@
-"""A rule about a batch as a whole, whose measurements of record batches can be merged."""
+"""A rule about all rows of a load's batch. Its states, one per record batch, can be merged."""
 
 from __future__ import annotations
 
@@ -31,31 +31,33 @@ class Measure(Protocol):
 
 @dataclass(frozen=True)
 class TableRule:
-    """A rule about a batch as a whole. It can be pickled.
+    """A rule about all rows of a load's batch. It can be pickled.
 
     Call ``measure`` for each record batch, including its rows that break row rules. Then ``merge`` returns the state of
-    all of them, and ``verdict`` judges this state.
+    all record batches, and ``verdict`` judges this state.
 
     Attributes:
-        counted: the condition of the rows that are measured; None: every row.
+        row_filter: the condition of the rows that are measured; None: every row.
+        kind: what is measured, such as the sum of a column.
     """
 
     rule: Rule
-    counted: Condition | None
-    measured: Measure
+    row_filter: Condition | None
+    kind: Measure
 
     def measure(self, batch: pa.RecordBatch) -> Any:
         """The state of a record batch."""
-        return self.measured.measure(batch if self.counted is None else batch.filter(is_true(self.counted.mask(batch))))
+        rows = batch if self.row_filter is None else batch.filter(is_true(self.row_filter.mask(batch)))
+        return self.kind.measure(rows)
 
     def merge(self, states: Iterable[Any]) -> Any:
-        """The state of the rows of all states; without states, the state of no rows."""
-        total = self.measured.empty()
+        """The state of the rows of all states. If there are no states: ``empty()`` of the measure."""
+        total = self.kind.empty()
         for state in states:
-            total = self.measured.merge(total, state)
+            total = self.kind.merge(total, state)
         return total
 
     def verdict(self, state: Any) -> str | None:
         """The rule and the observed value, for an error, if the rule is broken; else None."""
-        observed = self.measured.verdict(state)
+        observed = self.kind.verdict(state)
         return None if observed is None else f"{self.rule}, observed {observed}"

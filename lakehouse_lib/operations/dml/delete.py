@@ -3,7 +3,7 @@
 If the table enables deletion vectors, the delete hides the rows by deletion vectors and writes no data file. Otherwise,
 and with ``rewrite`` (for an erasure), it copies the remaining rows of the files to new files. After such a copy, no
 file of the new version contains a matching row, not even a row that a deletion vector hid before. Statistics may leave
-out hidden rows, so files with a deletion vector are read regardless of their statistics.
+out hidden rows, so a copy selects files with a deletion vector without their statistics.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def _with_hidden_rows(snapshot: Snapshot, predicate: Predicate, candidates: pa.T
     if not pc.any(snapshot.file_columns(["deletionVector"])["deletionVector"].is_valid()).as_py():
         return candidates
     files = snapshot.files
-    marked = files.filter(files["deletionVector"].is_valid())
-    index = marked.column_names.index("stats")
-    unbounded = marked.set_column(index, FILE_SCHEMA.field("stats"), pa.nulls(len(marked), pa.string()))
-    may_match_flags = may_match(predicate, unbounded, snapshot.layout)
-    unmarked = candidates.filter(candidates["deletionVector"].is_null())
-    return pa.concat_tables([unmarked, marked.filter(may_match_flags)])
+    with_vector = files.filter(files["deletionVector"].is_valid())
+    index = with_vector.column_names.index("stats")
+    without_stats = with_vector.set_column(index, FILE_SCHEMA.field("stats"), pa.nulls(len(with_vector), pa.string()))
+    may_match_flags = may_match(predicate, without_stats, snapshot.layout)
+    without_vector = candidates.filter(candidates["deletionVector"].is_null())
+    return pa.concat_tables([without_vector, with_vector.filter(may_match_flags)])
 
 
 def delete(
@@ -87,7 +87,7 @@ def delete(
     Raises:
         DeltaProtocolError: the table is append-only, or has row tracking and no property that names the column for row
             ids.
-        CommitFailedError: a concurrent change of schema or protocol, or a hundred conflicts in a row.
+        CommitFailedError: a concurrent change of schema or protocol, or 100 consecutive conflicts.
         CommitUnknownError: the store gave no answer to the commit.
     """
     snapshot.check_writable()

@@ -100,7 +100,7 @@ def merge(
         SchemaMismatchError: a value is out of the range of its column; nothing is committed.
         ConstraintViolatedError: a new row violates a rule of the table; nothing is committed.
         DeltaProtocolError: the table is append-only and a clause updates or deletes.
-        CommitFailedError: an incompatible concurrent change of metadata or protocol, or a hundred conflicts in a row.
+        CommitFailedError: an incompatible concurrent change of metadata or protocol, or 100 consecutive conflicts.
         CommitUnknownError: the store gave no answer to the commit.
     """
     table = snapshot.store.root

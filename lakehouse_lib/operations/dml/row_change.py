@@ -188,7 +188,7 @@ def change_rows(
         matches, all counts are 0 and nothing is committed.
 
     Raises:
-        CommitFailedError: a concurrent change of schema or protocol, or a hundred conflicts in a row.
+        CommitFailedError: a concurrent change of schema or protocol, or 100 consecutive conflicts.
         CommitUnknownError: the store gave no answer to the commit.
     """
     change = RowChange(operation, engine, rewrite)

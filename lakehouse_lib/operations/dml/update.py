@@ -60,7 +60,7 @@ def update(
         SchemaMismatchError: a value is out of the range of its column; nothing is committed.
         ConstraintViolatedError: an updated row violates a rule of the table; nothing is committed.
         DeltaProtocolError: the table is append-only.
-        CommitFailedError: a concurrent change of schema or protocol, or a hundred conflicts in a row.
+        CommitFailedError: a concurrent change of schema or protocol, or 100 consecutive conflicts.
         CommitUnknownError: the store gave no answer to the commit.
     """
     table = snapshot.store.root

@@ -83,7 +83,8 @@ def commit_actions(
         SchemaMismatchError: the schema does not fit the table.
         ConstraintViolatedError: the predicate is not true for an added file, or a partition value of a NOT NULL column
             is null.
-        UnsupportedFeatureError: the table uses a feature that this library cannot write.
+        UnsupportedFeatureError: the table uses a feature that this library cannot write; or files are added, and the
+            table has CHECK constraints, text lengths, identity columns or column mapping, which require reading them.
         DeltaProtocolError: the table is append-only, and rows would be removed.
         CommitFailedError: a concurrent commit conflicts with this one.
         CommitUnknownError: the store gave no answer to the commit.
@@ -94,16 +95,18 @@ def commit_actions(
     snapshot.check_writable()
     adds, removes = _by_kind(actions, table)
     if removes and mode != "append":
-        raise _refused("mode is 'overwrite', which removes all other files; expected no RemoveAction", table)
+        raise _invalid(
+            "mode is 'overwrite', which removes all other files; expected RemoveActions only with mode 'append'", table
+        )
     if predicate is not None and mode != "overwrite":
-        raise _refused(f"partition_filters are given and mode is {mode!r}; expected mode 'overwrite'", table)
+        raise _invalid(f"partition_filters are given and mode is {mode!r}; expected mode 'overwrite'", table)
     check_partition_predicate(snapshot, predicate)
     metadata = _metadata(snapshot, schema, partition_by, may_change=mode == "overwrite" and predicate is None)
     if adds:
         _check_required(snapshot, schema, metadata)
-    added = _added(snapshot, adds, metadata, predicate)
+    added = _files_to_add(snapshot, adds, metadata, predicate)
     if mode == "append":
-        removed = _removed(snapshot, removes)
+        removed = _files_to_remove(snapshot, removes)
     else:
         removed = snapshot.files
         if predicate is not None:
@@ -126,19 +129,23 @@ def _by_kind(actions: Sequence[AddAction | RemoveAction], table: str) -> tuple[l
     adds: list[Any] = []
     removes: list[Any] = []
     if not isinstance(actions, Sequence):
-        raise _refused(f"actions is {excerpt(actions)}; expected a list of actions", table)
+        raise _invalid(f"actions is {excerpt(actions)}; expected a list of actions", table)
     for action in actions:  # the action classes of the deltalake package have the same attributes
         if hasattr(action, "deletion_timestamp"):
             removes.append(action)
         elif hasattr(action, "modification_time"):
             adds.append(action)
         else:
-            raise _refused(f"it is {excerpt(action)}; expected an AddAction or a RemoveAction", table)
+            raise _invalid(f"an action is {excerpt(action)}; expected an AddAction or a RemoveAction", table)
     for action in removes:
-        if not isinstance(action.path, str) or not isinstance(action.data_change, bool):
-            raise _refused(f"its path is {excerpt(action.path)}; expected text, and data_change True or False", table)
+        if not isinstance(action.path, str):
+            raise _invalid(f"path of a RemoveAction is {excerpt(action.path)}; expected text", table)
+        if not isinstance(action.data_change, bool):
+            raise _invalid(
+                f"data_change of {action.path} is {excerpt(action.data_change)}; expected True or False", table
+            )
     if len({action.data_change for action in removes}) > 1:
-        raise _refused("data_change is True and False in different RemoveActions; expected one value for all", table)
+        raise _invalid("data_change is True and False in different RemoveActions; expected one value for all", table)
     return adds, removes
 
 
@@ -152,10 +159,10 @@ def _metadata(snapshot: Snapshot, schema: Schema, partition_by: Sequence[str] | 
     if mismatches:
         raise SchemaMismatchError(
             f"the schema of the files has {', '.join(f'{name}: {data[name]}' for name in mismatches)}; "
-            f"expected columns of the table in their types: {columns}",
+            f"expected columns of the table with the table's types: {columns}",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint="Add columns by alter.add_columns first, or rewrite the files",
+            hint="Add columns with alter.add_columns first, or rewrite the files",
         )
     return metadata
 
@@ -178,7 +185,7 @@ def _types(schema: Schema) -> dict[str, str]:
     return {field.name: str(field.type) for field in nullable(schema.to_arrow())}
 
 
-def _added(
+def _files_to_add(
     snapshot: Snapshot, actions: Sequence[AddAction], metadata: Metadata, predicate: Predicate | None
 ) -> pa.Table:
     """The files table of the added files, after the check that they satisfy the predicate."""
@@ -188,17 +195,17 @@ def _added(
     if actions and (rules or snapshot.layout.mapping != "none"):
         reason = rules[0] if rules else "column mapping (columnMapping)"
         raise UnsupportedFeatureError(
-            f"the table has {reason}; expected no such feature, because added files are not read",
+            f"the table has {reason}, which cannot be checked, because added files are not read",
             table=table,
             version=snapshot.version,
-            hint="Write the rows by write_deltalake",
+            hint="Write the rows with write_deltalake",
         )
     layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
     added = added_files(actions, WriteTarget(store, layout, metadata.configuration))
     live = file_paths.canonical(snapshot.file_columns(["path"])["path"], store)
     duplicates = added.filter(pc.is_in(file_paths.canonical(added["path"], store), value_set=pc.unique(live)))
     if len(duplicates):
-        raise _refused(f"the file {duplicates['path'][0]} is in the table", table)
+        raise _invalid(f"the file {duplicates['path'][0]} is already in the table", table)
     if predicate is not None:
         matches = pc.fill_null(evaluate_partitions(predicate, added, layout), False)
         if not pc.all(matches, min_count=0).as_py():
@@ -211,7 +218,7 @@ def _added(
     return added
 
 
-def _removed(snapshot: Snapshot, actions: Sequence[RemoveAction]) -> pa.Table:
+def _files_to_remove(snapshot: Snapshot, actions: Sequence[RemoveAction]) -> pa.Table:
     """The live files that the actions name."""
     if not actions:
         return snapshot.files.slice(0, 0)
@@ -221,16 +228,16 @@ def _removed(snapshot: Snapshot, actions: Sequence[RemoveAction]) -> pa.Table:
     spellings = (files["path"], file_paths.decode_all(files["path"], store))
     rows = pc.coalesce(*(pc.index_in(paths, value_set=as_array(spelling)) for spelling in spellings))
     if rows.null_count:
-        raise _refused(f"the file {paths.filter(rows.is_null())[0]} is not in the table", store.root)
+        raise _invalid(f"the file {paths.filter(rows.is_null())[0]} is not in the table", store.root)
     if len(rows.unique()) < len(rows):
-        raise _refused("two actions have the same path", store.root)
+        raise _invalid("two actions have the same path", store.root)
     return files.take(rows)
 
 
-def _refused(problem: str, table: str) -> InvalidArgumentError:
+def _invalid(problem: str, table: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"a file action is not valid: {problem}",
+        problem,
         table=table,
-        hint="Nothing was committed. Correct the actions",
+        hint="Nothing was committed. Correct the arguments",
         code="DELTA_INVALID_ADD_ACTION",
     )

@@ -51,8 +51,8 @@ def _pieces(batch: pa.RecordBatch, piece_bytes: int, table: str | None) -> Itera
     if len(batch) == 1:
         if largest > _MOST_BYTES:
             raise SchemaMismatchError(
-                f"{batch.schema.names[sizes.index(largest)]} has {largest} bytes or list elements in a row; expected "
-                "less than 2**31",
+                f"a value of the column {batch.schema.names[sizes.index(largest)]!r} has {largest} bytes or list "
+                "elements; expected fewer than 2**31",
                 table=table,
                 hint="Split the value into several rows, or store it outside of the table and only its location here",
             )
@@ -66,7 +66,8 @@ def _pieces(batch: pa.RecordBatch, piece_bytes: int, table: str | None) -> Itera
 def weight(array: pa.Array) -> int:
     """The size that 32-bit offsets limit: the bytes of text or binary, or the elements of lists or maps.
 
-    Dictionaries and run-end encoding count as decoded. A nested array counts as the largest of its arrays.
+    Dictionary-encoded and run-end-encoded values count with their decoded size. A nested array counts as much as its
+    largest child array.
     """
     kind, types = array.type, pa.types
     if types.is_struct(kind):
@@ -116,9 +117,9 @@ def _lengths(array: pa.Array) -> NDArray[Any]:
         return np.zeros(0, np.int64)
     kind = array.type
     if pa.types.is_dictionary(kind):
-        of_values = _lengths(array.dictionary)
+        value_lengths = _lengths(array.dictionary)
         places = array.indices.drop_null()
-        lengths: NDArray[Any] = of_values[numbers_of(places, places.type.to_pandas_dtype())]
+        lengths: NDArray[Any] = value_lengths[numbers_of(places, places.type.to_pandas_dtype())]
         return lengths
     if pa.types.is_run_end_encoded(kind):
         first = array.find_physical_offset()

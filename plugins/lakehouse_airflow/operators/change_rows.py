@@ -61,7 +61,7 @@ class LakehouseUpdateRowsOperator(LakehouseJobOperator):
 
 
 class LakehouseMergeRowsOperator(LakehouseJobOperator):
-    """Updates, deletes and inserts rows of a table by the rows of another table, in one commit.
+    """Merges the rows of another table into a table: updates, deletes and inserts, in one commit.
 
     All arguments are templated.
 
