@@ -6,12 +6,12 @@ first used. So a sensor that only reads the latest version does not import pyarr
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lakehouse_lib import errors as _errors
 from lakehouse_lib.distribution import VERSION
 from lakehouse_lib.errors import *  # noqa: F403 - the module has only the errors
+from lakehouse_lib.lazy_names import import_on_use
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.arrow.engine import ArrowEngine
@@ -75,11 +75,4 @@ _MODULES = {
 
 __version__ = VERSION
 __all__ = [*_MODULES, "__version__", *(name for name in vars(_errors) if name.endswith("Error"))]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = import_on_use(__name__, _MODULES)

@@ -6,15 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
-from typing import TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from lakehouse_lib import features
-from lakehouse_lib.data_skipping import file_pruning, with_generated_partitions
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError, VersionNotFoundError
-from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import column_mapping, row_tracking
 from lakehouse_lib.features.file_layout import clustering, materialize_partition_columns
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
@@ -34,6 +32,9 @@ from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata
 from lakehouse_lib.schema import Field, Schema, TableLayout
 from lakehouse_lib.statistics import ColumnPath, WrittenStatistics
 from lakehouse_lib.store import ObjectMeta, ObjectStore
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions import Predicate
 
 _Answer = TypeVar("_Answer")
 
@@ -233,16 +234,13 @@ class Snapshot:
         names = FILE_SCHEMA.names if columns is None else columns
         if predicate is None:
             return self.files if columns is None else self.file_columns(names)
+        from lakehouse_lib.data_skipping import file_pruning, with_generated_partitions
+
         layout = self.layout
         condition = with_generated_partitions(predicate, layout, self.protocol)
         needs = file_pruning.needs(condition, layout)
-
-        def decide(values: file_pruning.FileValues) -> pa.Array:
-            return file_pruning.decide(condition, values, layout)
-
-        def may_match(files: pa.Table) -> pa.Array:
-            return file_pruning.may_match(condition, files, layout)
-
+        decide = partial(file_pruning.decide, condition, layout=layout)
+        may_match = partial(file_pruning.may_match, condition, layout=layout)
         return self.query(lambda state: state.files.select(needs, decide, may_match, names))
 
     def update(self) -> Snapshot:

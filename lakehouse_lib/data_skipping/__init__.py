@@ -1,6 +1,23 @@
 """Data skipping: decides which files may have rows that match a condition."""
 
-from lakehouse_lib.data_skipping.file_pruning import evaluate_partitions, may_match
-from lakehouse_lib.data_skipping.generated_partitions import with_generated_partitions
+from __future__ import annotations
 
-__all__ = ["evaluate_partitions", "may_match", "with_generated_partitions"]
+from typing import TYPE_CHECKING
+
+from lakehouse_lib.lazy_names import import_on_use
+
+if TYPE_CHECKING:
+    from lakehouse_lib.data_skipping.file_pruning import evaluate_partitions as evaluate_partitions
+    from lakehouse_lib.data_skipping.file_pruning import may_match as may_match
+    from lakehouse_lib.data_skipping.generated_partitions import with_generated_partitions as with_generated_partitions
+
+#: The module of each name, below this package.
+_MODULES = {
+    "evaluate_partitions": "file_pruning",
+    "may_match": "file_pruning",
+    "with_generated_partitions": "generated_partitions",
+}
+
+__all__ = [*_MODULES]
+
+__getattr__ = import_on_use(__name__, _MODULES)

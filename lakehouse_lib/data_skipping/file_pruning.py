@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import is_true
+from lakehouse_lib.data_skipping.file_values import FileValues, Needs
 from lakehouse_lib.data_skipping.leaf import Leaf, all_of, among, any_of, compare, leaf_of, like, tested_operator
 from lakehouse_lib.expressions import Predicate, matches
 from lakehouse_lib.expressions.evaluate_arrow import is_renderable
@@ -36,31 +37,9 @@ from lakehouse_lib.expressions.ir import (
 )
 from lakehouse_lib.protocol.partition_values import partition_column
 from lakehouse_lib.schema import DataType, PrimitiveType, Schema, StructType, TableLayout
-from lakehouse_lib.statistics import Bounds, ColumnPath, bounds_of
+from lakehouse_lib.statistics import ColumnPath, bounds_of
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-
-
-@dataclass(frozen=True)
-class Needs:
-    """The columns that a decision about files needs, by the physical names in the log.
-
-    Attributes:
-        partitions: types of partition columns, by their keys in ``partitionValues``.
-        bounds: types of leaf columns, by their paths in the statistics.
-    """
-
-    partitions: Mapping[str, DataType]
-    bounds: Mapping[ColumnPath, DataType]
-
-
-@dataclass(frozen=True)
-class FileValues:
-    """The partition values and bounds of ``rows`` files, one entry for each file, with the keys of ``Needs``."""
-
-    rows: int
-    partitions: Mapping[str, pa.Array]
-    bounds: Mapping[ColumnPath, Bounds]
 
 
 def needs(predicate: Predicate, layout: TableLayout) -> Needs:

@@ -1,33 +1,47 @@
 """Conditions and values in SQL: parsed once into nodes, which are evaluated on Arrow or rendered for Spark."""
 
-from lakehouse_lib.expressions.evaluate_arrow import matches, values_of
-from lakehouse_lib.expressions.parsing.parser import (
-    check_generation,
-    from_filters,
-    parse,
-    parse_value,
-    predicate_of,
-    value_of,
-)
-from lakehouse_lib.expressions.predicate import EVERY_ROW, Predicate, conjoin, to_spark_sql
-from lakehouse_lib.expressions.predicate_rule import PredicateRule
-from lakehouse_lib.expressions.value import Value
-from lakehouse_lib.expressions.value_rule import ValueRule
+from __future__ import annotations
 
-__all__ = [
-    "EVERY_ROW",
-    "Predicate",
-    "PredicateRule",
-    "Value",
-    "ValueRule",
-    "check_generation",
-    "conjoin",
-    "from_filters",
-    "matches",
-    "parse",
-    "parse_value",
-    "predicate_of",
-    "to_spark_sql",
-    "value_of",
-    "values_of",
-]
+from typing import TYPE_CHECKING
+
+from lakehouse_lib.lazy_names import import_on_use
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions.evaluate_arrow import matches as matches
+    from lakehouse_lib.expressions.evaluate_arrow import values_of as values_of
+    from lakehouse_lib.expressions.parsing.parser import check_generation as check_generation
+    from lakehouse_lib.expressions.parsing.parser import from_filters as from_filters
+    from lakehouse_lib.expressions.parsing.parser import parse as parse
+    from lakehouse_lib.expressions.parsing.parser import parse_value as parse_value
+    from lakehouse_lib.expressions.parsing.parser import predicate_of as predicate_of
+    from lakehouse_lib.expressions.parsing.parser import value_of as value_of
+    from lakehouse_lib.expressions.predicate import EVERY_ROW as EVERY_ROW
+    from lakehouse_lib.expressions.predicate import Predicate as Predicate
+    from lakehouse_lib.expressions.predicate import conjoin as conjoin
+    from lakehouse_lib.expressions.predicate import to_spark_sql as to_spark_sql
+    from lakehouse_lib.expressions.predicate_rule import PredicateRule as PredicateRule
+    from lakehouse_lib.expressions.value import Value as Value
+    from lakehouse_lib.expressions.value_rule import ValueRule as ValueRule
+
+#: The module of each name, below this package.
+_MODULES = {
+    "EVERY_ROW": "predicate",
+    "Predicate": "predicate",
+    "PredicateRule": "predicate_rule",
+    "Value": "value",
+    "ValueRule": "value_rule",
+    "check_generation": "parsing.parser",
+    "conjoin": "predicate",
+    "from_filters": "parsing.parser",
+    "matches": "evaluate_arrow",
+    "parse": "parsing.parser",
+    "parse_value": "parsing.parser",
+    "predicate_of": "parsing.parser",
+    "to_spark_sql": "predicate",
+    "value_of": "parsing.parser",
+    "values_of": "evaluate_arrow",
+}
+
+__all__ = [*_MODULES]
+
+__getattr__ = import_on_use(__name__, _MODULES)

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import as_array, flags_of, int64s, literal, numbers_of
-from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.protocol.partition_values import partition_column
@@ -71,10 +70,12 @@ def count_rows(snapshot: Snapshot) -> int:
     """
     files = snapshot.files
     counts = live_records(files)
-    reader = TableReader(snapshot.store, snapshot.layout, Schema([]))
     total = int(pc.sum(counts).as_py() or 0)
-    for file, _ in reader.files(files.filter(counts.is_null())):
-        total += file.live_rows
+    if counts.null_count:
+        from lakehouse_lib.engine.parquet.reader import TableReader
+
+        reader = TableReader(snapshot.store, snapshot.layout, Schema([]))
+        total += sum(file.live_rows for file, _ in reader.files(files.filter(counts.is_null())))
     return total
 
 

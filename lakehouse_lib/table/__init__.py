@@ -5,29 +5,28 @@ Names are imported when they are first used, as in ``lakehouse_lib``.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lakehouse_lib.lazy_names import import_on_use
 
 if TYPE_CHECKING:
-    from lakehouse_lib.table.delta_table import DeltaTable
-    from lakehouse_lib.table.metadata import ProtocolVersions, TableMetadata
-    from lakehouse_lib.table.verbs.merger import TableMerger
-    from lakehouse_lib.table.verbs.optimizer import TableOptimizer
+    from lakehouse_lib.table.delta_table import DeltaTable as DeltaTable
+    from lakehouse_lib.table.metadata import ProtocolVersions as ProtocolVersions
+    from lakehouse_lib.table.metadata import TableMetadata as TableMetadata
+    from lakehouse_lib.table.verbs.alterer import TableAlterer as TableAlterer
+    from lakehouse_lib.table.verbs.merger import TableMerger as TableMerger
+    from lakehouse_lib.table.verbs.optimizer import TableOptimizer as TableOptimizer
 
-_HOMES = {
+#: The module of each name, below this package.
+_MODULES = {
     "DeltaTable": "delta_table",
     "ProtocolVersions": "metadata",
+    "TableAlterer": "verbs.alterer",
     "TableMerger": "verbs.merger",
     "TableMetadata": "metadata",
     "TableOptimizer": "verbs.optimizer",
 }
 
-__all__ = ["DeltaTable", "ProtocolVersions", "TableMerger", "TableMetadata", "TableOptimizer"]
+__all__ = [*_MODULES]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = import_on_use(__name__, _MODULES)

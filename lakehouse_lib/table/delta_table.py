@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.engine.writer_properties import check_writer_properties
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.schema import Schema, StructType
 from lakehouse_lib.snapshot import load_snapshot
@@ -18,8 +17,6 @@ from lakehouse_lib.table.arguments.positional import also_by_position
 from lakehouse_lib.table.arguments.predicates import check_label, check_predicate_text
 from lakehouse_lib.table.deltalake_metrics import delete_metrics, update_metrics
 from lakehouse_lib.table.upkeep import UpkeepTable
-from lakehouse_lib.table.verbs.alterer import TableAlterer
-from lakehouse_lib.table.verbs.optimizer import TableOptimizer
 from lakehouse_lib.transaction.commit_properties import CommitProperties, commit_properties_of
 
 if TYPE_CHECKING:
@@ -29,7 +26,9 @@ if TYPE_CHECKING:
     from lakehouse_lib.operations.write.file_actions import RemoveAction
     from lakehouse_lib.operations.write.planned_write import Mode
     from lakehouse_lib.table.description import Filters
+    from lakehouse_lib.table.verbs.alterer import TableAlterer
     from lakehouse_lib.table.verbs.merger import TableMerger
+    from lakehouse_lib.table.verbs.optimizer import TableOptimizer
     from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
 
 logger = logging.getLogger(__name__)
@@ -171,6 +170,7 @@ class DeltaTable(UpkeepTable):
                 given without a predicate.
             DeltaError: as ``operations.dml.delete``.
         """
+        from lakehouse_lib.engine.writer_properties import check_writer_properties
         from lakehouse_lib.operations.dml.delete import delete
 
         check_predicate_text(predicate, table=self.table_uri)
@@ -221,6 +221,7 @@ class DeltaTable(UpkeepTable):
             InvalidPredicateError: an expression or the predicate is not valid, or the engine cannot evaluate it.
             DeltaError: as ``operations.dml.update``.
         """
+        from lakehouse_lib.engine.writer_properties import check_writer_properties
         from lakehouse_lib.operations.dml.update import update
         from lakehouse_lib.table.arguments.assignments import check_assignments, check_type_mismatch, update_values
 
@@ -274,6 +275,7 @@ class DeltaTable(UpkeepTable):
             InvalidPredicateError: the predicate is not valid.
             InvalidArgumentError: the source cannot be read, or another argument is not valid.
         """
+        from lakehouse_lib.engine.writer_properties import check_writer_properties
         from lakehouse_lib.table.arguments.assignments import check_type_mismatch
         from lakehouse_lib.table.verbs.merger import TableMerger
 
@@ -326,11 +328,15 @@ class DeltaTable(UpkeepTable):
     @property
     def optimize(self) -> TableOptimizer:
         """The verbs ``compact()``, ``z_order(columns)``, ``purge()`` and ``statistics()``."""
+        from lakehouse_lib.table.verbs.optimizer import TableOptimizer
+
         return TableOptimizer(self)
 
     @property
     def alter(self) -> TableAlterer:
         """The verbs that change columns, constraints, properties and features, such as ``add_constraint``."""
+        from lakehouse_lib.table.verbs.alterer import TableAlterer
+
         return TableAlterer(self)
 
     def clone(

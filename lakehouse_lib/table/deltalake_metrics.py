@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lakehouse_lib.operations.results import ChangeResult, RepairResult, RestoreResult
+if TYPE_CHECKING:
+    from lakehouse_lib.operations.results import ChangeResult, RepairResult, RestoreResult
 
 _OPTIMIZE = {
     "numFilesAdded": "numAddedFiles",

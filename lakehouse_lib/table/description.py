@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_lib.engine.base import check_engine
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.log.history import history
-from lakehouse_lib.log.retention.pins import list_pins
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
@@ -99,6 +98,8 @@ class DescribedTable:
             InvalidArgumentError: the limit is not a whole number from 0.
             TableNotFoundError: the table was deleted, or deleted and created again, after it was opened.
         """
+        from lakehouse_lib.log.retention.pins import list_pins
+
         self._snapshot.check_same_table()
         names: dict[int, list[str]] = {}
         for pin in list_pins(self.store):
@@ -110,6 +111,8 @@ class DescribedTable:
 
     def pins(self) -> dict[str, int]:
         """The pinned versions, by the names of their pins."""
+        from lakehouse_lib.log.retention.pins import list_pins
+
         return {pin.name: pin.version for pin in list_pins(self.store)}
 
     def transaction_version(self, app_id: str) -> int | None:
@@ -251,6 +254,8 @@ class DescribedTable:
         return count_rows(self._snapshot)
 
     def _predicate(self, condition: str | Filters | None, label: str | None = None) -> Predicate | None:
+        if condition is None:
+            return None
         from lakehouse_lib.expressions import predicate_of
 
         schema, partition_columns = self._snapshot.schema, self._snapshot.partition_columns

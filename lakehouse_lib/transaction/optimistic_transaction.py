@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +25,6 @@ from lakehouse_lib.errors import (
     TooManyRetriesError,
     VersionNotFoundError,
 )
-from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import domain_metadata, row_tracking
 from lakehouse_lib.features.computed_columns.identity_columns import MARKS_TAG, moves_only_marks
 from lakehouse_lib.features.file_layout import clustering
@@ -58,6 +57,9 @@ from lakehouse_lib.transaction.conflicts.winning_commits import read_winners
 from lakehouse_lib.transaction.freed_names import check_name
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
 from lakehouse_lib.transaction.post_commit import run_hooks
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.transaction.put_commit import put_commit
 from lakehouse_lib.transaction.read_version import check_read_version, cleaned_up_error, may_follow_a_cleanup
 

@@ -16,7 +16,7 @@ from deltalake.table import TableOptimizer as TheirOptimizer
 
 import lakehouse_lib
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.table.delta_table import TableAlterer, TableOptimizer
+from lakehouse_lib.table import TableAlterer, TableOptimizer
 
 PAGE = (Path(__file__).parents[2] / "docs/reading.md").read_text()
 NOT_HERE = PAGE.partition("| | not here | instead |")[2].partition("\n\n")[0]

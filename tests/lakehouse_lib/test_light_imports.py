@@ -4,7 +4,10 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
 from typing import Any
 
 import deltalake
@@ -103,7 +106,36 @@ def test_a_table_loads_no_parser_and_no_model_of_others() -> None:
     assert not {"pandas", "sqlglot", "pydantic", "boto3", "pyspark", "asyncio"} & set(run(code))
 
 
-def test_opening_a_table_imports_no_verb() -> None:
-    code = "import json, sys; from lakehouse_lib import DeltaTable; print(json.dumps([*sys.modules]))"
-    verbs = "lakehouse_lib.operations."
-    assert [name for name in run(code) if name.startswith(verbs)] == [verbs + "results"]
+#: Packages that a verb imports only if it needs them.
+_PARTS = tuple(
+    f"lakehouse_lib.{name}." for name in ("operations", "expressions", "engine.parquet", "data_skipping.file_pruning")
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "parts"), [("files()", ()), ("vacuum(dry_run=True)", ("lakehouse_lib.operations.",)), ("history()", ())]
+)
+def test_verbs_that_read_only_the_log_import_no_engine_and_no_expressions(
+    tmp_path: Path, call: str, parts: tuple[str, ...]
+) -> None:
+    rows = pa.table({"day": ["a", "b"], "id": [1, 2]})
+    write_deltalake(str(tmp_path), rows, partition_by=["day"])
+    DeltaTable(str(tmp_path)).create_checkpoint()
+    write_deltalake(str(tmp_path), rows, mode="append")
+    code = "import json, sys; from lakehouse_lib import DeltaTable; table = DeltaTable(sys.argv[1]); eval(sys.argv[2])"
+    names = run(f"{code}; print(json.dumps([*sys.modules]))", str(tmp_path), f"table.{call}")
+    imported = {part for part in _PARTS for name in names if f"{name}.".startswith(part)}
+    assert imported == set(parts)
+
+
+@pytest.mark.parametrize(
+    "package", ["", ".data_skipping", ".expressions", ".schema", ".statistics", ".table", ".transaction"]
+)
+def test_every_name_of_a_package_is_imported_on_use(package: str) -> None:
+    """A name that is equal to the name of a module would be hidden by this module, once it is imported."""
+    module = import_module(f"lakehouse_lib{package}")
+    values = {name: getattr(module, name) for name in module.__all__}
+    assert not [name for name, value in values.items() if isinstance(value, ModuleType)]
+    assert not values.keys() & {member.name for member in iter_modules(module.__path__)}
+    with pytest.raises(AttributeError, match="has no attribute 'missing'"):
+        _ = module.missing

@@ -6,13 +6,17 @@ written before a column had a default keep their values. If the data has the col
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakehouse_lib.errors import InvalidPredicateError, InvalidSchemaError, UnsupportedFeatureError
-from lakehouse_lib.expressions import Value, parse_value
 from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.schema.nested_fields import members_of
 from lakehouse_lib.schema.rows.enforcement import CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions import Value
 
 FEATURE = Feature(
     "allowColumnDefaults",
@@ -47,6 +51,8 @@ def default_value(field: Field, sql: object, table: str | None = None) -> Value:
             table=table,
             hint="Write the default as text, such as \"'new'\" or '0'",
         )
+    from lakehouse_lib.expressions import parse_value  # only for tables with defaults
+
     try:
         return parse_value(sql, field, Schema([]), table=table)
     except InvalidPredicateError as error:

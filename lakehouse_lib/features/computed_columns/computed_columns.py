@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from lakehouse_lib.expressions import Value
 from lakehouse_lib.features.computed_columns.column_defaults import default_values
 from lakehouse_lib.features.computed_columns.generated_columns import generated_values
 from lakehouse_lib.features.computed_columns.identity_columns import Identity, identities
 from lakehouse_lib.schema import Schema
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions import Value
 
 T = TypeVar("T")
 

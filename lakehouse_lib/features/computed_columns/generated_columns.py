@@ -7,14 +7,17 @@ expression always has the same value for the same row, and reads no generated co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lakehouse_lib.errors import InvalidPredicateError, InvalidSchemaError, UnsupportedFeatureError
-from lakehouse_lib.expressions import Value, ValueRule, check_generation, parse_value
 from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import Field, PrimitiveType, Schema, TableLayout
 from lakehouse_lib.schema.nested_fields import members_of
 from lakehouse_lib.schema.rows.enforcement import GENERATION_EXPRESSION
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions import Value, ValueRule
 
 
 def generated_values(schema: Schema, table: str | None = None) -> dict[str, Value]:
@@ -39,6 +42,8 @@ def generated_value(field: Field, schema: Schema, table: str | None = None) -> V
             table=table,
             hint="Write the expression as text, such as 'CAST(at AS DATE)'",
         )
+    from lakehouse_lib.expressions import parse_value  # only for tables with generated columns
+
     try:
         return parse_value(sql, field, schema, table=table)
     except InvalidPredicateError as error:
@@ -54,6 +59,8 @@ def check_expressions(schema: Schema, table: str | None) -> None:
             type than its column.
         UnsupportedFeatureError: an expression is not text.
     """
+    from lakehouse_lib.expressions import check_generation
+
     for member in members_of(schema):
         if _is_generated(member):
             raise _refused(member, "is a member of a struct; expected a column", table)
@@ -79,6 +86,11 @@ def title_of(field: Field) -> str:
 
 def _rules(_configuration: Mapping[str, str], layout: TableLayout, table: str | None) -> Sequence[ValueRule]:
     schema = layout.schema
+    values = generated_values(schema, table)
+    if not values:
+        return []
+    from lakehouse_lib.expressions import ValueRule
+
     return [
         ValueRule(
             name,
@@ -87,7 +99,7 @@ def _rules(_configuration: Mapping[str, str], layout: TableLayout, table: str | 
             title_of(schema.field(name)),
             empty_is_null=name in layout.text_partition_columns,
         )
-        for name, value in generated_values(schema, table).items()
+        for name, value in values.items()
     ]
 
 

@@ -7,11 +7,14 @@ not depend on case, and a row for which the condition is NULL violates it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from lakehouse_lib.expressions import PredicateRule
 from lakehouse_lib.features.constraints.condition_rule import condition_rule
 from lakehouse_lib.features.feature import Feature, property_prefix
 from lakehouse_lib.schema import Schema, TableLayout
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions import PredicateRule
 
 #: The prefix of the properties that define constraints.
 PREFIX = "delta.constraints."

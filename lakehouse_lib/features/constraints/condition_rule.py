@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakehouse_lib.errors import ConstraintViolatedError, InvalidPredicateError
-from lakehouse_lib.expressions import PredicateRule, parse
 from lakehouse_lib.schema import Schema
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions import PredicateRule
 
 
 def condition_rule(
@@ -20,6 +24,8 @@ def condition_rule(
     Raises:
         InvalidPredicateError: the condition does not parse or does not fit the columns.
     """
+    from lakehouse_lib.expressions import PredicateRule, parse  # only for tables with conditions
+
     try:
         return PredicateRule(parse(sql, schema, table=table), ConstraintViolatedError.code, title)
     except InvalidPredicateError as error:

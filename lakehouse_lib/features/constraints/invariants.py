@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lakehouse_lib.errors import UnsupportedFeatureError
-from lakehouse_lib.expressions import PredicateRule
 from lakehouse_lib.features.constraints.condition_rule import condition_rule
 from lakehouse_lib.features.feature import Feature, field_metadata
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.schema import Field, StructType, TableLayout
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions import PredicateRule
 
 _KEY = "delta.invariants"
 

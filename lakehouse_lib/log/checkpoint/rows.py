@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import as_array, bools, flags_of, int64s
-from lakehouse_lib.data_skipping.file_pruning import FileValues, Needs
+from lakehouse_lib.data_skipping.file_values import FileValues, Needs
 from lakehouse_lib.errors import LogCorruptedError
 from lakehouse_lib.log.checkpoint.block import STATS_STRUCT, Block, bounds_of_block, statistics_of_block
 from lakehouse_lib.log.checkpoint.columns import cast_stored

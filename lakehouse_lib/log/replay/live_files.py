@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import bools, flags_of, int64s
-from lakehouse_lib.data_skipping.file_pruning import FileValues, Needs
+from lakehouse_lib.data_skipping.file_values import FileValues, Needs
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log.checkpoint.part import Part, UnreadableCheckpointError
 from lakehouse_lib.log.checkpoint.rows import CheckpointRows

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 
 from lakehouse_lib import features
 from lakehouse_lib.arrow.values import may_be_true
-from lakehouse_lib.data_skipping import file_pruning
 from lakehouse_lib.errors import (
     CommitFailedError,
     ConcurrentAppendError,
@@ -29,7 +29,6 @@ from lakehouse_lib.errors import (
     ProtocolChangedError,
     UnsupportedFeatureError,
 )
-from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.computed_columns.identity_columns import without_marks
 from lakehouse_lib.features.file_layout import clustering, materialize_partition_columns
 from lakehouse_lib.json_text import excerpt
@@ -47,6 +46,9 @@ from lakehouse_lib.transaction.conflicts.messages import (
     protocol_change,
     read_in_words,
 )
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions import Predicate
 
 _NOTHING = "Nothing was changed"
 _AGAIN = f"{_NOTHING}; run it again on the new version"
@@ -270,7 +272,9 @@ def _still_writable(before: Protocol, after: Protocol, metadata: Metadata, store
 def _may_hold(attempt: Attempt, read: Predicate | None, files: pa.Table) -> NDArray[np.bool_]:
     if read is None:
         return np.ones(len(files), np.bool_)
-    keep = file_pruning.may_match(read, files, attempt.layout)
+    from lakehouse_lib.data_skipping import may_match
+
+    keep = may_match(read, files, attempt.layout)
     return np.asarray(keep.to_numpy(zero_copy_only=False), np.bool_)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from lakehouse_lib.errors import InvalidSchemaError
-from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.json_text import excerpt, first_texts
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.schema import Field, Schema
 from lakehouse_lib.schema.column_mapping import field_id
+
+if TYPE_CHECKING:
+    from lakehouse_lib.expressions import Predicate
 
 _MOST_NAMES = 8
 _LONGEST_PREDICATE = 500

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 
 from lakehouse_lib.data_skipping import evaluate_partitions, may_match
-from lakehouse_lib.data_skipping.file_pruning import FileValues, decide, needs
+from lakehouse_lib.data_skipping.file_pruning import decide, needs
+from lakehouse_lib.data_skipping.file_values import FileValues
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions import from_filters, matches, parse
 from lakehouse_lib.protocol.partition_values import to_strings

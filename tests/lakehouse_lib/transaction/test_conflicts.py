@@ -8,7 +8,7 @@ from importlib import import_module
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib import DeltaTable, data_skipping, write_deltalake
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import (
     CommitFailedError,
@@ -26,7 +26,6 @@ from lakehouse_lib.operations.optimize.z_order.z_order import z_order
 from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import Committed, Conflict, OptimisticTransaction
-from lakehouse_lib.transaction.conflicts import checker as conflict_checker
 from tests.log_builder import put, statistics
 from tests.table_builder import append, begin, create, files, paths_of
 
@@ -362,9 +361,7 @@ def test_many_winners_are_looked_at_together(tmp_path, monkeypatch):
         winner.commit()
         current = current.update()
     counts = []
-    real = conflict_checker.file_pruning.may_match
-    monkeypatch.setattr(
-        conflict_checker.file_pruning, "may_match", lambda *args: counts.append(len(args[1])) or real(*args)
-    )
+    real = data_skipping.may_match
+    monkeypatch.setattr(data_skipping, "may_match", lambda *args: counts.append(len(args[1])) or real(*args))
     assert late.commit() == Committed(31, 2)
     assert counts == [30]

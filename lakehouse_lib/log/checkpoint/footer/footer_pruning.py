@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakehouse_lib.data_skipping.file_pruning import FileValues, Needs
+from lakehouse_lib.data_skipping.file_values import FileValues, Needs
 from lakehouse_lib.log.checkpoint.part import ParquetPart
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics import Bounds, struct_bounds

@@ -16,7 +16,6 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from lakehouse_lib.engine.arrow.store_filesystem import StoreFileSystem
 from lakehouse_lib.errors import InvalidArgumentError, ObjectNotFoundError
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.store import ObjectStore
@@ -45,6 +44,8 @@ class InventoryFile:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of the file, as they are stored."""
         import pyarrow.dataset as ds
+
+        from lakehouse_lib.engine.arrow.store_filesystem import StoreFileSystem
 
         filesystem = None if self.store is None else StoreFileSystem.of(self.store)
         kind = self._csv_format() if self.is_csv else "parquet"
