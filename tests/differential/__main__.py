@@ -15,6 +15,8 @@ from tests.differential.sequences import run_sequences
 
 #: Sequences that a process runs before it answers.
 _SHARE = 20
+#: A line is printed after so many shares.
+_SHARES_A_LINE = 25
 
 
 def main() -> int:
@@ -30,7 +32,9 @@ def main() -> int:
     differences: list[str] = []
     shares = [seeds[start : start + _SHARE] for start in range(0, len(seeds), _SHARE)]
     with ProcessPoolExecutor(cpu_count(), mp_context=get_context("forkserver")) as pool:
-        for outcomes in pool.map(run_sequences, shares, repeat(options.steps)):
+        for number, outcomes in enumerate(pool.map(run_sequences, shares, repeat(options.steps)), 1):
+            if number % _SHARES_A_LINE == 0:
+                print(f"{number * _SHARE} of {len(seeds)} sequences, {len(differences)} differences", flush=True)
             for outcome in outcomes:
                 verbs += outcome.verbs
                 refused += outcome.refused
