@@ -1,8 +1,8 @@
 """A lease: only one maintenance run works on a table at a time.
 
 The leases of a table have rising numbers. Each lease is one object that is put if absent, so exactly one process gets a
-number. The holder renews its lease while it works. The lease of a killed process ends within ten minutes. Another try
-of the same run does not wait for this.
+number. The holder renews its lease while it works. The lease of a killed process ends within ten minutes. A later try
+of the same run ignores this lease.
 
 A lease only avoids wasted work. Without a lease, two processes are still safe, because each verb checks for conflicts.
 """
@@ -23,7 +23,7 @@ from lakehouse_lib.store import ObjectStore
 _FOLDER = "leases"
 _DIGITS = 12
 #: The number of older leases of a table that are not deleted.
-_LEASES = 3
+_OLD_LEASES = 3
 
 
 @contextmanager
@@ -34,8 +34,8 @@ def lease(records: ObjectStore, table: str, run: str, *, seconds: float = 600) -
         records: the store of the platform's own tables.
         table: the table's location.
         run: the id of the maintenance run. An existing lease of the same run belongs to a killed try, and is ignored.
-        seconds: a lease ends this long after its last renewal. It is renewed three times in this time. The clocks of
-            the processes should differ by much less.
+        seconds: a lease ends this many seconds after its last renewal. The holder renews it after each third of this
+            time. The clocks of the processes should differ by much less.
 
     Raises:
         InvalidArgumentError: another run holds the lease (``DELTA_MAINTENANCE_IN_PROGRESS``).
@@ -72,7 +72,7 @@ def _take(store: ObjectStore, table: str, run: str, seconds: float) -> str:
     if not store.put_if_absent(path, body) and store.read(path) != body:
         raise _in_progress(table)
     with suppress(DeltaError):
-        store.delete_many([_path(folder, number) for number in numbers[:-_LEASES]])
+        store.delete_many([_path(folder, number) for number in numbers[:-_OLD_LEASES]])
     return path
 
 

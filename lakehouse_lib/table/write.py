@@ -43,8 +43,8 @@ def write_deltalake(
     as in delta-rs.
 
     Args:
-        table_or_uri: a location, or an open table. An open table moves to the new version. If the store fails after the
-            commit, the next verb of the table moves it.
+        table_or_uri: a location, or an open table. An open table is updated to the new version. If the store fails
+            after the commit, the next call on the table updates it.
         data: a Spark DataFrame, or anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (pyarrow, pandas,
             polars, DuckDB), or a sequence of record batches. A DataFrame's columns are nullable in a new table, because
             Spark infers NOT NULL from these rows only.
@@ -81,7 +81,7 @@ def write_deltalake(
         UnsupportedFeatureError: the table uses a feature that this library cannot write.
         DeltaProtocolError: (mode "overwrite") the table is append-only.
         CommitFailedError: a concurrent commit conflicts with this one; nothing is committed.
-        CommitUnknownError: the store gave no answer to the commit.
+        CommitUnknownError: it is unknown whether the commit exists, for example because the store gave no answer.
     """
     if isinstance(table_or_uri, DeltaTable):
         table, store = table_or_uri, table_or_uri.store
@@ -91,7 +91,7 @@ def write_deltalake(
     properties = commit_properties_of(commit_properties, post_commithook_properties, table=store.root)
     check_engine(engine, table=store.root)
     rows = incoming(data)
-    what = Write(
+    options = Write(
         mode=mode,
         schema_mode=schema_mode,
         partition_by=[partition_by] if isinstance(partition_by, str) else partition_by,
@@ -105,7 +105,7 @@ def write_deltalake(
     )
     latest = table._latest() if table is not None else None
     result = write_rows(
-        store, rows, what, engine or _engine(rows, table), snapshot=latest, commit_properties=properties
+        store, rows, options, engine or _engine(rows, table), snapshot=latest, commit_properties=properties
     )
     if table is not None:
         table._move_on(result.version)

@@ -1,4 +1,4 @@
-"""The put of the next commit file, and the check whose commit the log has afterwards."""
+"""The put of the next commit file, and the check which writer's commit the log then has."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
     earlier put arrives later, the store refuses it, because the version exists.
 
     Returns:
-        True: the commit is this writer's. False: the version is another commit, and this commit will never appear.
+        True: the commit is this writer's. False: the version is the commit of another writer, and this
+        commit will never exist.
         An error: the outcome is unknown, because the store gave no answer for too long, or because a log cleanup
         deleted the version before it could be read.
 
@@ -77,7 +78,7 @@ def put_commit(store: ObjectStore, version: int, data: bytes, txn_id: str) -> bo
                 "the log no longer exists",
                 table=store.root,
                 version=version,
-                hint="The table was deleted during this write; nothing is committed",
+                hint="The table was deleted during this write, and no version of it is left",
             )
     assert failure is not None
     return failure

@@ -16,7 +16,7 @@ _PACKAGE = "lakehouse_airflow"
 #: The modules with operators, below ``lakehouse_airflow.operators``.
 _OPERATORS = (
     "apply_changes",
-    "change_events",
+    "asset_events",
     "change_rows",
     "checkpoint",
     "cleanup",

@@ -21,7 +21,7 @@ G = TypeVar("G")
 
 
 class WorkTooLargeError(DeltaError):
-    """The work reads more bytes than the engine may read. Nothing is committed, and another engine can do the work."""
+    """The work reads more bytes than the engine may read. The call has read and committed nothing."""
 
 
 class BoundedEngine(ArrowEngine):

@@ -27,14 +27,13 @@ _OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=",
 def parse(sql: str, schema: Schema, *, table: str | None = None, label: str | None = None) -> Predicate:
     """The predicate for the condition ``sql`` in Spark's dialect, such as ``id > 5 AND name LIKE 'a%'``.
 
-    A row matches if the condition is true; if it is NULL the row does not match. Names are case-insensitive. Literals
-    take the type of the expression that they are compared with. Dates and timestamps may be plain strings, in UTC if
-    they have no zone.
+    A row matches if the condition is true; if it is NULL the row does not match. Names are case-insensitive. Text is
+    converted to the type that it is compared with; a number is never rounded. A time without a zone is in UTC.
 
     Args:
         sql: one condition; nested fields as ``a.b``, names with other characters in backticks.
-        schema: the table's.
-        table: for the error.
+        schema: the schema of the table.
+        table: the table's location, for errors.
         label: commitInfo and errors show it instead of ``sql``; for a condition with personal values.
 
     Raises:
@@ -69,8 +68,8 @@ def parse_value(sql: str, column: Field, schema: Schema, *, table: str | None = 
     Args:
         sql: one expression on single rows, such as ``price * 2`` or ``CASE WHEN a > 1 THEN 'x' ELSE name END``.
         column: the column to which it is assigned.
-        schema: the table's.
-        table: for the error.
+        schema: the schema of the table.
+        table: the table's location, for errors.
 
     Raises:
         InvalidPredicateError: the expression does not parse, names a column that does not exist, or its type cannot be
@@ -109,7 +108,7 @@ def check_generation(value: Value, column: Field, schema: Schema) -> None:
 
 
 def value_of(constant: Any, column: Field, *, table: str | None = None) -> Value:
-    """The value that is the same Python or Arrow scalar for every row.
+    """A constant value: the same Python or Arrow scalar for each row.
 
     Raises:
         InvalidPredicateError: the scalar cannot be assigned to the column's type.
@@ -171,15 +170,17 @@ def from_filters(
 
     Args:
         filters: ``[("x", ">=", 3), ("y", "in", [1, 2])]``, all of which must hold, or a list of such lists, one of
-            which must hold. Operators: =, ==, !=, <, <=, >, >=, in, not in. ``=`` and ``!=`` with None mean (not) null;
-            in a list None matches nothing, as NULL in SQL. A value for a column of any type may be written as text.
-        schema: the table's.
+            which must hold. Operators: =, ==, !=, <>, <, <=, >, >=, in, not in. ``=`` and ``!=`` with None mean (not)
+            null; in a list None matches nothing, as NULL in SQL. A value for a column of any type may be written as
+            text.
+        schema: the schema of the table.
         partition_columns: for these the empty string is null, and the value of a string column may be a whole number,
             as in ``deltalake``.
-        table: for the error.
+        table: the table's location, for errors.
 
     Raises:
-        InvalidPredicateError: a column or operator is unknown, or a value does not have the column's type.
+        InvalidPredicateError: a column or operator is unknown, a value cannot be converted to the column's type, or an
+            entry is not a filter.
     """
     if not filters:
         raise InvalidPredicateError("the filter is empty", table=table, hint="Leave the filter out to take every row")

@@ -68,8 +68,8 @@ def add_columns(
 ) -> OperationResult:
     """Add columns at the end of the schema, and members at the end of structs. No data file is read or written.
 
-    Existing rows have null in new columns. If the table already has a field with the same type, this field has no
-    effect. A commit is made even if no field has an effect.
+    Existing rows have null in new columns. A field that the table already has, with the same name and
+    type, has no effect. A commit is made even if no field has an effect.
 
     Raises:
         DeltaError: as ``plan_columns``.
@@ -139,8 +139,10 @@ def set_column_default(
 
     Raises:
         InvalidArgumentError: the column does not exist.
-        InvalidSchemaError: the column is generated, or a member of a struct.
-        InvalidPredicateError: the expression does not parse, reads a column, or does not assign to the column.
+        InvalidSchemaError: the column is generated, an identity column, or a member of a struct.
+        InvalidPredicateError: the expression does not parse, reads a column, or has a type that cannot be assigned to
+            the column.
+        UnsupportedFeatureError: the default is not text.
         MetadataChangedError: another writer changed the metadata first.
     """
     place = place_of(snapshot, column)
@@ -231,8 +233,8 @@ def change_column_type(
         )
     if not may_change(field.type, kind):
         raise SchemaMismatchError(
-            f"the type of column {place.name!r} cannot change from {field.type} to {kind}; expected a type that holds "
-            "every value",
+            f"the type of column {place.name!r} cannot change from {field.type} to {kind}; expected a wider type that "
+            "the protocol allows (PROTOCOL.md, Type Widening)",
             table=table,
             version=version,
             hint="Add a column of the new type, and update it",
@@ -306,9 +308,9 @@ def change_column(
 
 #: The metadata key of each kind of computed column -> the kind, and the way to get such a column in an existing table.
 _COMPUTED = {
-    GENERATION_EXPRESSION: ("a generated column", _NEW_TABLE),
-    IDENTITY_START: ("an identity column", _NEW_TABLE),
-    CURRENT_DEFAULT: ("a column with a default", "First add the column, then call alter.set_column_default"),
+    GENERATION_EXPRESSION: ("a generation expression", _NEW_TABLE),
+    IDENTITY_START: ("an identity", _NEW_TABLE),
+    CURRENT_DEFAULT: ("a default", "Call alter.set_column_default, after alter.add_columns if the column is new"),
 }
 
 
@@ -320,7 +322,8 @@ def _check_keys(column: str, metadata: Mapping[str, Any], table: str) -> None:
     for key, (kind, hint) in _COMPUTED.items():
         if key in metadata:
             raise InvalidArgumentError(
-                f"the column {column!r} cannot become {kind} of a table that exists: {key} = {excerpt(metadata[key])}",
+                f"the metadata of column {column!r} has {kind}, which only a new table can have: "
+                f"{key} = {excerpt(metadata[key])}",
                 table=table,
                 hint=hint,
                 code="DELTA_COMPUTED_COLUMN_NOT_ADDED",

@@ -56,7 +56,7 @@ def open_folder(store: ObjectStore, columns: Sequence[str], strategy: PartitionS
     objects = listing.objects.filter(pc.invert(are_hidden(listing.objects["path"], columns))).sort_by("path")
     is_parquet = pc.match_substring_regex(objects["path"], r"(?i)\.parquet$")
     for problem, paths, hint in (
-        ("tables in subfolders", listing.objects["path"].filter(logs), "Convert each folder by itself"),
+        ("tables in subfolders", _tables(listing.objects["path"].filter(logs)), "Convert each folder by itself"),
         ("symbolic links", pa.array(sorted(listing.links.ends or ()), pa.string()), "Put the files into the folder"),
         (
             "files that are not named *.parquet",
@@ -86,6 +86,11 @@ def open_folder(store: ObjectStore, columns: Sequence[str], strategy: PartitionS
     )
 
 
+def _tables(log_files: pa.Array) -> pa.Array:
+    """The folders of the tables that have these log files."""
+    return pc.unique(pc.replace_substring_regex(log_files, f"/{LOG}/.*$", ""))
+
+
 def _values(folder: str, columns: Sequence[str], strategy: PartitionStrategy, table: str) -> dict[str, str | None]:
     """The text of each partition value in the path of a folder."""
     if strategy == "hive":
@@ -100,7 +105,8 @@ def _values(folder: str, columns: Sequence[str], strategy: PartitionStrategy, ta
         }
     if not fits:
         raise InvalidArgumentError(
-            f"the folder {folder!r} does not have one value for each partition column; expected {', '.join(columns)}"
+            f"the folder {folder!r} has {len(values)} partition values ({', '.join(values)}); expected one value for "
+            f"each of {', '.join(columns)}"
             if columns
             else f"the folder {folder!r} has partition values; expected no partition column",
             table=table,

@@ -19,7 +19,7 @@ from functools import partial
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
 from lakehouse_airflow.factory.settings import RETRIES, TAG, erasure_dag_id, table_assets
-from lakehouse_airflow.operators.change_events import LakehousePublishOperator
+from lakehouse_airflow.operators.asset_events import LakehousePublishOperator
 from lakehouse_airflow.operators.erasure.approval import LakehouseErasureApprovalOperator
 from lakehouse_airflow.operators.erasure.erase import LakehouseEraseOperator, LakehousePurgeOperator
 from lakehouse_airflow.operators.erasure.locate import (

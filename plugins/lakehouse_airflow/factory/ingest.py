@@ -14,7 +14,7 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule
 
 from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, table_assets
-from lakehouse_airflow.operators.change_events import LakehousePublishOperator, LakehouseSelectTablesOperator
+from lakehouse_airflow.operators.asset_events import LakehousePublishOperator, LakehouseSelectTablesOperator
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_lib.fleet.registry import DagShare, Registry, dag_shares
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
-from lakehouse_airflow.registry import require_registered
 from lakehouse_lib.catalogue import APPLY_CHANGES
 
 
@@ -72,8 +71,6 @@ class LakehouseApplyChangesOperator(LakehouseJobOperator):
         self.deleted_keys = deleted_keys
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
-        if self.registered_only:
-            require_registered(self.events)
         return {
             "table": hook.uri(self.table),
             "events": hook.uri(self.events),

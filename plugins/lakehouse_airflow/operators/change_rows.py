@@ -7,7 +7,6 @@ from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
-from lakehouse_airflow.registry import require_registered
 from lakehouse_lib.catalogue import DELETE_ROWS, MERGE_ROWS, UPDATE_ROWS
 
 
@@ -106,8 +105,6 @@ class LakehouseMergeRowsOperator(LakehouseJobOperator):
         self.merge_schema = merge_schema
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
-        if self.registered_only:
-            require_registered(self.source)
         return {
             "table": hook.uri(self.table),
             "source": hook.uri(self.source),

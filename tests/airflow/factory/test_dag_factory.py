@@ -16,7 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow import registry as plugin_registry
 from lakehouse_airflow.factory import lakehouse_dags as factory
-from lakehouse_airflow.operators.change_events import table_names
+from lakehouse_airflow.operators.asset_events import table_names
 from tests.airflow.dag_runs import ROOT
 
 

@@ -12,7 +12,7 @@ from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from lakehouse_airflow.assets import LAKEHOUSE_ALIAS, asset_uri, lakehouse_asset, watched_asset
-from lakehouse_airflow.operators.change_events import LakehousePublishOperator
+from lakehouse_airflow.operators.asset_events import LakehousePublishOperator
 from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
 from lakehouse_airflow.operators.metadata.restore import LakehouseRestoreOperator
 from lakehouse_airflow.triggers import TableVersionEventTrigger

@@ -14,8 +14,11 @@ from airflow.sdk.exceptions import AirflowFailException
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.apply_changes import LakehouseApplyChangesOperator
+from lakehouse_airflow.operators.change_rows import LakehouseMergeRowsOperator
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_airflow.operators.maintenance.maintain import LakehouseMaintainOperator
+from lakehouse_airflow.operators.metadata.clone import LakehouseCloneOperator
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
@@ -104,6 +107,30 @@ def test_a_step_says_which_table_it_does_not_take(registry_file: Path, name: Any
         task.table = name
         with pytest.raises(AirflowFailException, match=r"^InvalidArgumentError: \[DELTA_TABLE_NOT_REGISTERED\] table"):
             task.execute({})
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments", "names"),
+    [
+        (
+            LakehouseApplyChangesOperator,
+            {"keys": ["id"], "sequence_by": "at"},
+            {"events": "lineitem", "deleted_keys": "lineitem"},
+        ),
+        (LakehouseMergeRowsOperator, {"predicate": "true", "clauses": []}, {"source": "lineitem"}),
+        (LakehouseCloneOperator, {}, {"target": "lineitem"}),
+    ],
+)
+def test_every_table_of_a_job_is_registered(
+    orders: Path, elsewhere: Path, operator: Any, arguments: dict[str, Any], names: dict[str, str]
+) -> None:
+    before = parquet_files(elsewhere)
+    for name in names:
+        edited = {**names, name: str(elsewhere)}
+        task = operator(task_id="t", table="orders", registered_only=True, **arguments, **edited)
+        with pytest.raises(AirflowFailException, match=rf"\[DELTA_TABLE_NOT_REGISTERED\] table is '{elsewhere}'"):
+            task.execute({})
+    assert parquet_files(elsewhere) == before
 
 
 def test_an_event_is_of_a_registered_table_alone(orders: Path, elsewhere: Path) -> None:

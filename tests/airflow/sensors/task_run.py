@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lakehouse_airflow.operators.change_events import LakehousePublishOperator
+from lakehouse_airflow.operators.asset_events import LakehousePublishOperator
 
 
 class Run:

@@ -195,8 +195,8 @@ class LakehouseJobOperator(SubmitOperator):
             ``arrow`` or ``spark``: always this engine.
         spark_from_bytes: the size of the data files from which Spark runs the job, in bytes. The log has the sizes.
         table: a table's name in the registry, or its location.
-        registered_only: accept only names in the registry. Set it if ``table`` is from XCom or a param, which users may
-            edit.
+        registered_only: accept only names in the registry, for every table that the job opens. Set it if the name of a
+            table is from XCom or a param, which users may edit.
     """
 
     template_fields: Sequence[str] = (*SubmitOperator.template_fields, "table", "engine", "spark_from_bytes")
@@ -245,7 +245,8 @@ class LakehouseJobOperator(SubmitOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         with as_task_failure():
             if self.registered_only:
-                require_registered(self.table)
+                for table in self.opened_tables():
+                    require_registered(table)
             result = super().execute(context)
             hook = LakehouseHook(self.lakehouse_conn_id)
             self.result_version = result_version(self.written_table, result)

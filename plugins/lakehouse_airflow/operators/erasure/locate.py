@@ -13,7 +13,7 @@ from lakehouse_airflow.connections.ledger import open_ledger
 from lakehouse_airflow.erasure import plan as erasure_plan
 from lakehouse_airflow.failures import as_task_failure, rewrite_messages
 from lakehouse_airflow.hook import LakehouseHook
-from lakehouse_airflow.operators.change_events import VERSIONS_KEY
+from lakehouse_airflow.operators.asset_events import VERSIONS_KEY
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import Registry, Subject
 

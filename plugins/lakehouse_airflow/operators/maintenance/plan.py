@@ -9,8 +9,8 @@ from airflow.sdk import BaseOperator, timezone
 
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
+from lakehouse_airflow.operators.asset_events import table_names
 from lakehouse_airflow.operators.base.rendered import read_rendered
-from lakehouse_airflow.operators.change_events import table_names
 from lakehouse_airflow.operators.maintenance.fleet import fleet_of, health_record_of, record_of
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.catalogue.operation import Parameter

@@ -6,7 +6,6 @@ from typing import Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
-from lakehouse_airflow.registry import require_registered
 from lakehouse_lib.catalogue import CLONE
 
 
@@ -32,8 +31,6 @@ class LakehouseCloneOperator(LakehouseJobOperator):
         self.is_shallow = is_shallow
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
-        if self.registered_only:
-            require_registered(self.target)
         return {
             "table": hook.uri(self.table),
             "target": hook.uri(self.target),

@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse_airflow.operators.change_events import LakehouseSelectTablesOperator
+from lakehouse_airflow.operators.asset_events import LakehouseSelectTablesOperator
 from lakehouse_lib.errors import DeltaError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.store import LocalStore
 from tests.airflow.sensors.task_run import Run, publish
