@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse_lib.features import FEATURES, TYPES, Feature
-from lakehouse_lib.features.feature import PropertySet, always
+from lakehouse_lib.features.feature import HasProperty, always
 from lakehouse_lib.protocol import table_properties
 from lakehouse_lib.protocol.table_properties import COLUMN_MAPPING_MODE, PROPERTIES, TableProperty
 
@@ -115,7 +115,7 @@ def _property(entry: TableProperty[Any]) -> tuple[str, ...]:
     enables = [
         f"`{feature.name}`"
         for feature in FEATURES.values()
-        if isinstance(feature.enabled, PropertySet) and feature.enabled.table_property is entry
+        if isinstance(feature.is_required_by, HasProperty) and feature.is_required_by.table_property is entry
     ]
     if entry is COLUMN_MAPPING_MODE:
         enables.append("`columnMapping`")
@@ -128,20 +128,20 @@ def _row(feature: Feature) -> tuple[str, ...]:
         kind += f", {feature.status}"
     read = _support(feature, feature.reads)
     write = _support(feature, feature.writes) if read != "no" else "no"
-    return f"`{feature.name}`", kind, read, write, feature.why
+    return f"`{feature.name}`", kind, read, write, feature.support_note
 
 
 def _support(feature: Feature, supported: bool) -> str:
     if supported:
         return "yes"
-    return "no" if feature.used is always else "if unused"
+    return "no" if feature.in_use is always else "if unused"
 
 
 def _implied(side: str, index: int) -> list[tuple[str, ...]]:
     names: dict[int, list[str]] = {}
     for feature in FEATURES.values():
-        if feature.legacy is not None and feature.legacy[index] > 1:
-            names.setdefault(feature.legacy[index], []).append(f"`{feature.name}`")
+        if feature.legacy_versions is not None and feature.legacy_versions[index] > 1:
+            names.setdefault(feature.legacy_versions[index], []).append(f"`{feature.name}`")
     return [(f"{side} {version}", ", ".join(names[version])) for version in sorted(names)]
 
 

@@ -23,20 +23,20 @@ class _Option:
 
 
 @dataclass(frozen=True)
-class _Words:
+class _CommandNode:
     """A command, and the options and words that can follow it.
 
     Attributes:
         path: the command, such as ``registry check``; empty for ``lakehouse`` itself.
         help: the help of the command.
         options: the options of the command.
-        words: the next words with their help: commands or choices.
+        next_words: the next words with their help: commands or choices.
     """
 
     path: tuple[str, ...]
     help: str
     options: tuple[_Option, ...]
-    words: tuple[tuple[str, str], ...]
+    next_words: tuple[tuple[str, str], ...]
 
 
 def script(shell: str) -> str:
@@ -45,29 +45,29 @@ def script(shell: str) -> str:
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](tree)
 
 
-def _tree(at: argparse.ArgumentParser, path: tuple[str, ...], about: str) -> Iterator[_Words]:
-    options, words, below = [], [], []
-    for action in at._actions:
+def _tree(command: argparse.ArgumentParser, path: tuple[str, ...], help_text: str) -> Iterator[_CommandNode]:
+    options, words, subcommands = [], [], []
+    for action in command._actions:
         if isinstance(action, argparse._SubParsersAction):
-            helps = {each.dest: each.help or "" for each in action._choices_actions}
+            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
             words += [(name, helps.get(name, "")) for name in action.choices]
-            below += [(child, (*path, name), helps.get(name, "")) for name, child in action.choices.items()]
+            subcommands += [(child, (*path, name), helps.get(name, "")) for name, child in action.choices.items()]
         elif action.option_strings:
             has_value = action.nargs != 0
             options.append(_Option(action.option_strings[-1], action.help or "", has_value))
         elif action.choices:
             words += [(str(choice), "") for choice in action.choices]
-    yield _Words(path, about, tuple(options), tuple(words))
-    for child, child_path, child_about in below:
-        yield from _tree(child, child_path, child_about)
+    yield _CommandNode(path, help_text, tuple(options), tuple(words))
+    for child, child_path, child_help in subcommands:
+        yield from _tree(child, child_path, child_help)
 
 
-def _bash(tree: list[_Words]) -> str:
+def _bash(tree: list[_CommandNode]) -> str:
     """A function that offers options after a dash, else the next words, else files."""
     cases = "\n".join(
-        f"        {_pattern(at.path)}) options='{' '.join(each.name for each in at.options)}'"
-        f" words='{' '.join(name for name, _ in at.words)}' ;;"
-        for at in sorted(tree, key=lambda at: -len(at.path))
+        f"        {_pattern(node.path)}) options='{' '.join(option.name for option in node.options)}'"
+        f" words='{' '.join(name for name, _ in node.next_words)}' ;;"
+        for node in sorted(tree, key=lambda node: -len(node.path))
     )
     return f"""# lakehouse completion for bash: eval "$(lakehouse completion bash)"
 _lakehouse() {{
@@ -89,13 +89,13 @@ def _pattern(path: tuple[str, ...]) -> str:
     return f"'{' '.join(path)} '*" if path else "*"
 
 
-def _zsh(tree: list[_Words]) -> str:
+def _zsh(tree: list[_CommandNode]) -> str:
     """A function that describes the next words, or the options, or completes files."""
     cases = []
-    for at in sorted(tree, key=lambda at: -len(at.path)):
-        words = " ".join(_quoted(f"{_colons(name)}:{about}") for name, about in at.words)
-        options = " ".join(_quoted(f"{each.name}:{each.help}") for each in at.options)
-        cases.append(f"        {_pattern(at.path)}) flags=({options}) names=({words}) ;;")
+    for node in sorted(tree, key=lambda node: -len(node.path)):
+        words = " ".join(_quoted(f"{_colons(name)}:{help_text}") for name, help_text in node.next_words)
+        options = " ".join(_quoted(f"{option.name}:{option.help}") for option in node.options)
+        cases.append(f"        {_pattern(node.path)}) flags=({options}) names=({words}) ;;")
     lines = "\n".join(cases)
     return f"""#compdef lakehouse
 # lakehouse completion for zsh: eval "$(lakehouse completion zsh)"
@@ -115,22 +115,23 @@ _lakehouse() {{
 compdef _lakehouse lakehouse"""
 
 
-def _fish(tree: list[_Words]) -> str:
-    """A line for each word and each option."""
+def _fish(tree: list[_CommandNode]) -> str:
+    """A line for option word and option option."""
     lines = ["# lakehouse completion for fish: lakehouse completion fish | source"]
-    for at in tree:
-        condition = " and ".join(f"__fish_seen_subcommand_from {word}" for word in at.path)
+    for node in tree:
+        condition = " and ".join(f"__fish_seen_subcommand_from {word}" for word in node.path)
         here = condition.replace(" and ", "; and ") if condition else "__fish_use_subcommand"
-        names = " ".join(name for name, _ in at.words)
+        names = " ".join(name for name, _ in node.next_words)
         if names and condition:
             here += f"; and not __fish_seen_subcommand_from {names}"
         lines += [
-            f"complete -c lakehouse -f -n {_quoted(here)} -a {name} -d {_quoted(about)}" for name, about in at.words
+            f"complete -c lakehouse -f -n {_quoted(here)} -a {name} -d {_quoted(help_text)}"
+            for name, help_text in node.next_words
         ]
         lines += [
-            f"complete -c lakehouse -n {_quoted(here)} -l {each.name.lstrip('-')} -d {_quoted(each.help)}"
-            + (" -r" if each.has_value else "")
-            for each in at.options
+            f"complete -c lakehouse -n {_quoted(here)} -l {option.name.lstrip('-')} -d {_quoted(option.help)}"
+            + (" -r" if option.has_value else "")
+            for option in node.options
         ]
     return "\n".join(lines)
 

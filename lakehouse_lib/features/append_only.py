@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from lakehouse_lib.features.feature import Feature, PropertySet
+from lakehouse_lib.features.feature import Feature, HasProperty
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import APPEND_ONLY
 
 FEATURE = Feature(
-    "appendOnly", False, True, True, PropertySet(APPEND_ONLY), "commits that remove rows are refused", legacy=(1, 2)
+    "appendOnly",
+    False,
+    True,
+    True,
+    HasProperty(APPEND_ONLY),
+    "commits that remove rows are refused",
+    legacy_versions=(1, 2),
 )
 
 

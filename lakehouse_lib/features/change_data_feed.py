@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse_lib.features.feature import Feature, PropertySet
+from lakehouse_lib.features.feature import Feature, HasProperty
 from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED
 
@@ -11,10 +11,10 @@ FEATURE = Feature(
     False,
     True,
     True,
-    PropertySet(CHANGE_DATA_FEED),
+    HasProperty(CHANGE_DATA_FEED),
     "a commit writes change files if it updates rows, or copies a file without its deleted rows; after other commits, "
     "readers derive the changes from the added and removed files",
-    legacy=(1, 4),
+    legacy_versions=(1, 4),
 )
 
 

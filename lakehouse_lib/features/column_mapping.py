@@ -23,7 +23,7 @@ FEATURE = Feature(
     True,
     _is_mapped,
     "new columns get ids and physical names; the mode of an existing table can change from none to name, and to none",
-    legacy=(2, 5),
+    legacy_versions=(2, 5),
 )
 
 

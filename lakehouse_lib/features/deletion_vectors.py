@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse_lib.features.feature import Feature, PropertySet
+from lakehouse_lib.features.feature import Feature, HasProperty
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import DELETION_VECTORS
 
@@ -11,7 +11,7 @@ FEATURE = Feature(
     True,
     True,
     True,
-    PropertySet(DELETION_VECTORS),
+    HasProperty(DELETION_VECTORS),
     f"delete, update, merge and overwrites by a predicate write deletion vectors if {DELETION_VECTORS.key} is true",
 )
 

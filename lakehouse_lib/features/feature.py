@@ -38,8 +38,8 @@ def is_never_enabled(_configuration: Mapping[str, str], _schema: Schema) -> bool
 
 
 @dataclass(frozen=True)
-class PropertySet:
-    """A test whether a property is set to a value. The test is false if the text is not valid for the property.
+class HasProperty:
+    """A test that is true if a property has a value, and false if its text is not valid for the property.
 
     Attributes:
         table_property: the property.
@@ -82,14 +82,14 @@ class Feature:
         name: its name in the lists of a protocol.
         reader: True: listed in readerFeatures and writerFeatures; False: in writerFeatures only.
         reads, writes: whether this library can read and write tables that use it.
-        enabled: whether metadata needs the feature in the protocol (delta-spark's metadataRequiresFeatureToBeEnabled).
-        why: the supported part of the feature, or the reason why it is not supported; for errors and the docs.
+        is_required_by: whether metadata requires the feature (delta-spark's metadataRequiresFeatureToBeEnabled).
+        support_note: the supported part of the feature, or the reason why it is not supported; for errors and the docs.
         status: the origin of the name.
-        used: whether a table that lists the feature uses it; None: the same test as ``enabled``.
+        in_use: whether a table that lists the feature uses it; None: the same test as ``is_required_by``.
         requires: other features that the protocol must have.
-        legacy: the reader and writer version that imply it in a protocol without lists; None: no version implies it.
+        legacy_versions: the reader and writer version that imply it in a protocol without lists; None: no version does.
         needs_backfill: whether the existing files of a table need a backfill before the protocol may get the feature.
-            Metadata alone then enables it only in a table without files.
+            If True, metadata alone adds it to the protocol only in a table without files.
         rules: its rules for rows that are written.
     """
 
@@ -97,12 +97,12 @@ class Feature:
     reader: bool
     reads: bool
     writes: bool
-    enabled: MetadataTest
-    why: str
+    is_required_by: MetadataTest
+    support_note: str
     status: Status = "released"
-    used: MetadataTest | None = None
+    in_use: MetadataTest | None = None
     requires: tuple[str, ...] = ()
-    legacy: tuple[int, int] | None = None
+    legacy_versions: tuple[int, int] | None = None
     needs_backfill: bool = False
     rules: RulesOf = no_rules
 
@@ -111,7 +111,7 @@ class Feature:
 
         A reader feature must be supported for both readers and writers, as in delta-spark.
         """
-        reader, writer = self.legacy or (_NO_VERSION, _NO_VERSION)
+        reader, writer = self.legacy_versions or (_NO_VERSION, _NO_VERSION)
         if protocol.min_writer_version >= 7:
             for_writers = self.name in (protocol.writer_features or ())
         else:
@@ -124,7 +124,7 @@ class Feature:
 
     def is_used(self, metadata: Metadata, schema: Schema) -> bool:
         """Whether a table that lists the feature uses it."""
-        return (self.used or self.enabled)(metadata.configuration, schema)
+        return (self.in_use or self.is_required_by)(metadata.configuration, schema)
 
 
 def _fields(schema: Schema) -> Iterator[Field]:

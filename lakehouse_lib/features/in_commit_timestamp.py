@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakehouse_lib.errors import LogCorruptedError
-from lakehouse_lib.features.feature import Feature, PropertySet
+from lakehouse_lib.features.feature import Feature, HasProperty
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import (
     IN_COMMIT_TIMESTAMP_TIME,
@@ -23,7 +23,7 @@ FEATURE = Feature(
     False,
     True,
     True,
-    PropertySet(IN_COMMIT_TIMESTAMPS),
+    HasProperty(IN_COMMIT_TIMESTAMPS),
     "a commit contains its time, which increases with the version even if clocks go back",
 )
 

@@ -55,7 +55,7 @@ def changed_configuration(
         if key.startswith(check_constraints.PREFIX):
             name = key.removeprefix(check_constraints.PREFIX)
             values[key] = check_constraints.spark_condition(name, values[key], schema, table=table)
-    names = {feature.name for feature in FEATURES.values() if feature.enabled(values, schema)}
+    names = {feature.name for feature in FEATURES.values() if feature.is_required_by(values, schema)}
     _check_written(names | requested_features(change, table=table), table)
     unchanged_values = {key: value for key, value in current.items() if key not in change}
     requested_versions(change, table=table)

@@ -48,7 +48,7 @@ def protocol_for(
         feature.name
         for feature in FEATURES.values()
         if feature.writes
-        and feature.enabled(metadata.configuration, schema)
+        and feature.is_required_by(metadata.configuration, schema)
         and (is_empty or not feature.needs_backfill)
     }
     return with_features(with_versions(current or _BASE, versions), names.union(extra))
@@ -92,7 +92,7 @@ def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
     additions = [feature for feature in features if not feature.is_supported(protocol)]
     if not additions:
         return protocol
-    versions = [feature.legacy for feature in additions if feature.legacy is not None]
+    versions = [feature.legacy_versions for feature in additions if feature.legacy_versions is not None]
     if protocol.min_writer_version < 7 and len(versions) == len(additions):
         return Protocol(
             max(protocol.min_reader_version, *(reader for reader, _ in versions)),
@@ -107,7 +107,7 @@ def without_feature(protocol: Protocol, name: str) -> Protocol:
     As in delta-spark, the protocol has lists only if no versions imply exactly the remaining features.
     """
     readers, writers = reader_features(protocol) - {name}, writer_features(protocol) - {name}
-    versions = [FEATURES[reader].legacy for reader in readers]
+    versions = [FEATURES[reader].legacy_versions for reader in readers]
     reader = max((3 if version is None else version[0] for version in versions), default=1)
     if reader < 3:
         for version in range(1, 7):

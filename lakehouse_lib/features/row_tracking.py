@@ -23,7 +23,7 @@ from lakehouse_lib.errors import (
     LogCorruptedError,
     UnsupportedFeatureError,
 )
-from lakehouse_lib.features.feature import Feature, PropertySet
+from lakehouse_lib.features.feature import Feature, HasProperty
 from lakehouse_lib.json_text import excerpt, parse_json
 from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import (
@@ -40,7 +40,7 @@ FEATURE = Feature(
     False,
     True,
     True,
-    PropertySet(ROW_TRACKING),
+    HasProperty(ROW_TRACKING),
     f"new rows get row ids; copied rows keep their ids if {ROW_TRACKING.key} is true",
     requires=("domainMetadata",),
     needs_backfill=True,

@@ -91,7 +91,7 @@ def check_removal(before: Metadata, *, table: str | None, version: int | None) -
     if append_only.forbids_removal(before):
         feature = append_only.FEATURE
         raise DeltaProtocolError(
-            f"rows cannot be removed: the table uses {feature.name} ({feature.why})",
+            f"rows cannot be removed: the table uses {feature.name} ({feature.support_note})",
             table=table,
             version=version,
             hint=f"Only append rows, or first set {APPEND_ONLY.key} to false with {SET_BY}",
@@ -119,8 +119,10 @@ def _too_new(side: str, number: int, table: str, version: int) -> UnsupportedFea
 
 
 def _unsupported(verb: str, names: list[str], table: str, version: int) -> UnsupportedFeatureError:
-    reasons = "; ".join(f"{n}: {FEATURES[n].why}" if n in FEATURES else f"{n}: unknown to this library" for n in names)
-    if any(n in FEATURES and FEATURES[n].why == CATALOG for n in names):
+    reasons = "; ".join(
+        f"{n}: {FEATURES[n].support_note}" if n in FEATURES else f"{n}: unknown to this library" for n in names
+    )
+    if any(n in FEATURES and FEATURES[n].support_note == CATALOG for n in names):
         hint = "Use an engine that is connected to the catalog, or copy the table elsewhere with that engine"
     else:
         hint = "Drop the feature with the engine that added it, or use that engine"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse_lib.features.feature import Feature, PropertySet, field_metadata
+from lakehouse_lib.features.feature import Feature, HasProperty, field_metadata
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import TYPE_WIDENING
 from lakehouse_lib.schema.type_widening import CHANGES
@@ -15,10 +15,10 @@ FEATURE = Feature(
     True,
     True,
     True,
-    PropertySet(TYPE_WIDENING),
+    HasProperty(TYPE_WIDENING),
     f"values of old files are upcast; alter.change_column_type widens types if {TYPE_WIDENING.key} is true; type "
     "changes that the protocol does not allow are refused",
-    used=has_changes,
+    in_use=has_changes,
 )
 
 

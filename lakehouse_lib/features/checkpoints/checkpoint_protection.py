@@ -19,7 +19,7 @@ FEATURE = Feature(
     is_never_enabled,
     f"a log cleanup deletes the versions before {CHECKPOINT_PROTECTION.key} together or not at all",
     "proposal",
-    used=always,
+    in_use=always,
 )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lakehouse_lib.features.feature import Feature, PropertySet
+from lakehouse_lib.features.feature import Feature, HasProperty
 from lakehouse_lib.protocol.actions import Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_POLICY
 from lakehouse_lib.schema import Schema
 
-_POLICY = PropertySet(CHECKPOINT_POLICY, "v2")
+_POLICY = HasProperty(CHECKPOINT_POLICY, "v2")
 
 FEATURE = Feature("v2Checkpoint", True, True, True, _POLICY, f"{CHECKPOINT_POLICY.key} selects the kind of checkpoint")
 

@@ -130,6 +130,6 @@ FEATURE = Feature(
     field_metadata(GENERATION_EXPRESSION),
     "a write computes the column if the data lacks it, and checks it otherwise; the Arrow engine refuses expressions "
     "that only Spark can evaluate",
-    legacy=(1, 4),
+    legacy_versions=(1, 4),
     rules=_rules,
 )

@@ -47,7 +47,7 @@ FEATURE = Feature(
     field_metadata(_PREFIX),
     "a write assigns unique numbers if the data lacks the column; data with the column is refused unless the column "
     "allows explicit values",
-    legacy=(1, 6),
+    legacy_versions=(1, 6),
 )
 
 

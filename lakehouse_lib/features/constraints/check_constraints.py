@@ -79,6 +79,6 @@ FEATURE = Feature(
     True,
     property_prefix(PREFIX),
     "rows that violate a constraint are refused; the Arrow engine refuses conditions that only Spark can evaluate",
-    legacy=(1, 3),
+    legacy_versions=(1, 3),
     rules=rules,
 )

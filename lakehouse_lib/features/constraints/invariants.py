@@ -74,6 +74,6 @@ FEATURE = Feature(
     True,
     field_metadata(_KEY),
     "rows that violate an invariant are refused; the Arrow engine refuses conditions that only Spark can evaluate",
-    legacy=(1, 2),
+    legacy_versions=(1, 2),
     rules=rules,
 )

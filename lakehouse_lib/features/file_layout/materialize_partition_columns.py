@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakehouse_lib.features.feature import Feature, PropertySet
+from lakehouse_lib.features.feature import Feature, HasProperty
 from lakehouse_lib.protocol.table_properties import MATERIALIZE_PARTITION_COLUMNS
 
 FEATURE = Feature(
@@ -10,7 +10,7 @@ FEATURE = Feature(
     False,
     True,
     True,
-    PropertySet(MATERIALIZE_PARTITION_COLUMNS),
+    HasProperty(MATERIALIZE_PARTITION_COLUMNS),
     "new files have copies of the partition columns; readers use the partition values of the log",
     "proposal",
 )

@@ -336,7 +336,7 @@ def _check_keys(column: str, metadata: Mapping[str, Any], table: str) -> None:
                 hint='Write {"comment": "price in EUR"}',
             )
         probe = Schema([Field("column", "long", metadata={key: value})])
-        if key.lower().startswith(_RESERVED) or any(feature.enabled({}, probe) for feature in FEATURES.values()):
+        if key.lower().startswith(_RESERVED) or any(feature.is_required_by({}, probe) for feature in FEATURES.values()):
             raise InvalidArgumentError(
                 f"the metadata of column {column!r} has {key!r}, which only engines set",
                 table=table,

@@ -90,17 +90,17 @@ def test_what_cannot_be_read_is_not_written_and_what_is_refused_says_why(name):
     feature = FEATURES[name]
     assert feature.name == name
     assert feature.reads or not feature.writes
-    assert feature.why or (feature.reads and feature.writes)
+    assert feature.support_note or (feature.reads and feature.writes)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if FEATURES[name].used is always])
+@pytest.mark.parametrize("name", [name for name in NAMES if FEATURES[name].in_use is always])
 def test_features_that_are_in_use_once_listed_are_refused_by_name(name):
     feature = FEATURES[name]
     for check, supported in ((check_read, feature.reads), (check_write, feature.writes)):
         if supported:
             check(protocol(name), metadata(), PLAIN, table="t", version=3)
         else:
-            assert f"uses {name} ({name}: {feature.why})" in refusal(check, name)
+            assert f"uses {name} ({name}: {feature.support_note})" in refusal(check, name)
 
 
 def test_a_feature_nobody_has_heard_of_is_refused():

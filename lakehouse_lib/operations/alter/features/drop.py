@@ -81,7 +81,9 @@ def check_drop(snapshot: Snapshot, name: str, *, truncate_history: bool = False)
         )
     if name == protection:
         return
-    droppable = {other.name for other in FEATURES.values() if other.legacy is not None and not other.reader} | {*TRACES}
+    droppable = {
+        other.name for other in FEATURES.values() if other.legacy_versions is not None and not other.reader
+    } | {*TRACES}
     if name not in droppable:
         raise UnsupportedFeatureError(
             f"the feature {name} cannot be dropped, because files or older versions may need it; expected one of "
