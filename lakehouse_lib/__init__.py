@@ -14,31 +14,35 @@ from lakehouse_lib.errors import *  # noqa: F403 - the module has only the error
 from lakehouse_lib.lazy_names import import_on_use
 
 if TYPE_CHECKING:
-    from lakehouse_lib.engine.arrow.engine import ArrowEngine
-    from lakehouse_lib.engine.spark.engine import SparkEngine
-    from lakehouse_lib.engine.writer_properties import BloomFilterProperties, ColumnProperties, WriterProperties
-    from lakehouse_lib.operations.write.file_actions import RemoveAction
-    from lakehouse_lib.protocol.actions import Metadata, Protocol, Transaction
-    from lakehouse_lib.query import QueryBuilder
-    from lakehouse_lib.schema import (
-        ArrayType,
-        DataType,
-        Field,
-        MapType,
-        PrimitiveType,
-        Schema,
-        StructType,
-        VariantType,
-    )
-    from lakehouse_lib.table.add_actions import AddAction, create_table_with_add_actions
-    from lakehouse_lib.table.apply_changes import apply_changes
-    from lakehouse_lib.table.convert import convert_to_deltalake
-    from lakehouse_lib.table.delta_table import DeltaTable
-    from lakehouse_lib.table.metadata import TableFeatures
-    from lakehouse_lib.table.write import write_deltalake
-    from lakehouse_lib.transaction import commit_metadata, engine_info
-    from lakehouse_lib.transaction.commit_properties import CommitProperties
-    from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties
+    from lakehouse_lib.engine.arrow.engine import ArrowEngine as ArrowEngine
+    from lakehouse_lib.engine.spark.engine import SparkEngine as SparkEngine
+    from lakehouse_lib.engine.writer_properties import BloomFilterProperties as BloomFilterProperties
+    from lakehouse_lib.engine.writer_properties import ColumnProperties as ColumnProperties
+    from lakehouse_lib.engine.writer_properties import WriterProperties as WriterProperties
+    from lakehouse_lib.operations.write.file_actions import RemoveAction as RemoveAction
+    from lakehouse_lib.protocol.actions import Protocol as Protocol
+    from lakehouse_lib.protocol.actions import Transaction as Transaction
+    from lakehouse_lib.query import QueryBuilder as QueryBuilder
+    from lakehouse_lib.schema import ArrayType as ArrayType
+    from lakehouse_lib.schema import DataType as DataType
+    from lakehouse_lib.schema import Field as Field
+    from lakehouse_lib.schema import MapType as MapType
+    from lakehouse_lib.schema import PrimitiveType as PrimitiveType
+    from lakehouse_lib.schema import Schema as Schema
+    from lakehouse_lib.schema import StructType as StructType
+    from lakehouse_lib.schema import VariantType as VariantType
+    from lakehouse_lib.table.add_actions import AddAction as AddAction
+    from lakehouse_lib.table.add_actions import create_table_with_add_actions as create_table_with_add_actions
+    from lakehouse_lib.table.apply_changes import apply_changes as apply_changes
+    from lakehouse_lib.table.convert import convert_to_deltalake as convert_to_deltalake
+    from lakehouse_lib.table.delta_table import DeltaTable as DeltaTable
+    from lakehouse_lib.table.metadata import Metadata as Metadata
+    from lakehouse_lib.table.metadata import TableFeatures as TableFeatures
+    from lakehouse_lib.table.write import write_deltalake as write_deltalake
+    from lakehouse_lib.transaction import commit_metadata as commit_metadata
+    from lakehouse_lib.transaction import engine_info as engine_info
+    from lakehouse_lib.transaction.commit_properties import CommitProperties as CommitProperties
+    from lakehouse_lib.transaction.hook_properties import PostCommitHookProperties as PostCommitHookProperties
 
 #: The module of each name, below this package.
 _MODULES = {
@@ -52,7 +56,7 @@ _MODULES = {
     "DeltaTable": "table.delta_table",
     "Field": "schema",
     "MapType": "schema",
-    "Metadata": "protocol.actions",
+    "Metadata": "table.metadata",
     "PostCommitHookProperties": "transaction.hook_properties",
     "PrimitiveType": "schema",
     "Protocol": "protocol.actions",

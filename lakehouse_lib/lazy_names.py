@@ -17,14 +17,14 @@ def import_on_use(package: str, modules: Mapping[str, str]) -> Callable[[str], A
 
     Args:
         package: ``__name__`` of the package.
-        modules: the module of each public name, below the package. A name must differ from its modules: Python stores
-            an imported module in the package, under the name of the module.
+        modules: the module of each public name, below the package; with a dot in front: below its parent. A name must
+            differ from the package's modules: Python stores an imported module in the package, under its name.
     """
 
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{modules[name]}"), name)
+        value = getattr(import_module(f".{modules[name]}", package), name)
         setattr(sys.modules[package], name, value)
         return value
 

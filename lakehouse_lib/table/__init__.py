@@ -11,8 +11,8 @@ from lakehouse_lib.lazy_names import import_on_use
 
 if TYPE_CHECKING:
     from lakehouse_lib.table.delta_table import DeltaTable as DeltaTable
+    from lakehouse_lib.table.metadata import Metadata as Metadata
     from lakehouse_lib.table.metadata import ProtocolVersions as ProtocolVersions
-    from lakehouse_lib.table.metadata import TableMetadata as TableMetadata
     from lakehouse_lib.table.verbs.alterer import TableAlterer as TableAlterer
     from lakehouse_lib.table.verbs.merger import TableMerger as TableMerger
     from lakehouse_lib.table.verbs.optimizer import TableOptimizer as TableOptimizer
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 #: The module of each name, below this package.
 _MODULES = {
     "DeltaTable": "delta_table",
+    "Metadata": "metadata",
     "ProtocolVersions": "metadata",
     "TableAlterer": "verbs.alterer",
     "TableMerger": "verbs.merger",
-    "TableMetadata": "metadata",
     "TableOptimizer": "verbs.optimizer",
 }
 

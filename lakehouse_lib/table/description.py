@@ -14,7 +14,7 @@ from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.table.metadata import ProtocolVersions, TableMetadata
+from lakehouse_lib.table.metadata import Metadata, ProtocolVersions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,12 +74,12 @@ class DescribedTable:
         """The columns, including partition columns; ``to_arrow()`` converts them."""
         return self._snapshot.schema
 
-    def metadata(self) -> TableMetadata:
+    def metadata(self) -> Metadata:
         """The table's id, name, description, partition columns and properties (``configuration``), as in ``deltalake``.
 
         ``snapshot.metadata`` is the metaData action of the log.
         """
-        return TableMetadata.of(self._snapshot.metadata)
+        return Metadata.of(self._snapshot.metadata)
 
     def protocol(self) -> ProtocolVersions:
         """The protocol versions that a reader and a writer must support, and the names of the table's features."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from lakehouse_lib.protocol.actions import Metadata, Protocol
+from lakehouse_lib.protocol import actions
 
 
 @dataclass(frozen=True)
-class TableMetadata:
+class Metadata:
     """The result of ``DeltaTable.metadata()``.
 
     ``created_time`` is in ms since the epoch, and ``configuration`` has the table properties.
@@ -25,7 +25,7 @@ class TableMetadata:
     schema_string: str = field(repr=False)
 
     @classmethod
-    def of(cls, action: Metadata) -> TableMetadata:
+    def of(cls, action: actions.Metadata) -> Metadata:
         """The result for a metaData action."""
         return cls(
             action.id,
@@ -55,7 +55,7 @@ class ProtocolVersions(NamedTuple):
     reader_features: list[str] | None
 
     @classmethod
-    def of(cls, action: Protocol) -> ProtocolVersions:
+    def of(cls, action: actions.Protocol) -> ProtocolVersions:
         """The result for a protocol action."""
         writers, readers = (
             sorted(features) if features is not None else None

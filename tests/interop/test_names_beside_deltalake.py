@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ PAGE = (Path(__file__).parents[2] / "docs/reading.md").read_text()
 NOT_HERE = PAGE.partition("| | not here | instead |")[2].partition("\n\n")[0]
 #: A name that their module imports and so exposes. Submodules do not count, because other imports add them.
 THEIR_IMPORTS = {"Optional"}
+#: Names in their modules that are not part of their documentation, or that a module only imports.
+THEIR_INTERNALS = {"DeltaField", "DeltaSchema", "PyMergeBuilder", "PyQueryBuilder", "RawDeltaTable"}
+THEIR_INTERNALS |= {"deprecate_positional_commit_args", "encode_partition_value"}
 
 BOTH: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
     ("write_deltalake", deltalake.write_deltalake, write_deltalake),
@@ -57,6 +61,23 @@ def test_every_name_that_is_not_here_is_on_the_page() -> None:
     missing = public(deltalake) - public(lakehouse_lib) - set(lakehouse_lib.__all__) - THEIR_IMPORTS
     missing |= public(deltalake.DeltaTable) - public(DeltaTable)
     assert missing - named_in(NOT_HERE) == set()
+
+
+@pytest.mark.parametrize("module", ["exceptions", "fs", "query", "schema", "table", "transaction", "writer"])
+def test_every_name_of_a_module_is_in_the_module_of_the_same_name(module: str) -> None:
+    peer = import_module(f"deltalake.{module}")
+    homes = (peer.__name__, "deltalake._internal")
+    names = {name for name in public(peer) if getattr(getattr(peer, name), "__module__", "").startswith(homes)}
+    library_module = import_module(f"lakehouse_lib.{module}")
+    missing = {name for name in names - THEIR_INTERNALS if not hasattr(library_module, name)}
+    assert missing - named_in(NOT_HERE) == set()
+
+
+def test_the_result_of_metadata_is_of_the_class_metadata(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"id": [1]}))
+    for package in (deltalake, lakehouse_lib):
+        assert isinstance(package.DeltaTable(tmp_path).metadata(), package.Metadata)
+        assert package.Metadata is import_module(f"{package.__name__}.table").Metadata
 
 
 @pytest.mark.parametrize(("name", "their_verb", "our_verb"), BOTH, ids=[name for name, _, _ in BOTH])
