@@ -69,6 +69,7 @@ def test_row_rules_have_the_recorded_verdicts_of_great_expectations() -> None:
         ("multicolumn_sum_to_equal", {"column_list": ["f64", "i8"], "sum_total": 1}, "not all integers"),
         ("column_values_to_be_null", {"column": "i8", "row_condition": "i8 DIV 2 = 1"}, "SQL that is not translated"),
         ("column_values_to_be_null", {"column": "i8", "row_condition": "i8 >"}, "not valid SQL"),
+        ("column_values_to_be_null", {"column": "i8", "row_condition": "`Huge` <=> 0.1"}, "many digits"),
         ("column_values_to_be_null", {"column": "i8", "row_condition": nested(400)}, "too many parts"),
         ("column_sum_to_be_between", {"column": "f64", "max_value": 1}, "order of the rows"),
         ("column_unique_value_count_to_be_between", {"column": "i64", "max_value": 10**6}, "distinct values"),
