@@ -79,4 +79,5 @@ _MODULES = {
 
 __version__ = VERSION
 __all__ = [*_MODULES, "__version__", *(name for name in vars(_errors) if name.endswith("Error"))]
-__getattr__ = import_on_use(__name__, _MODULES)
+if not TYPE_CHECKING:  # with a __getattr__, mypy would accept every name
+    __getattr__ = import_on_use(__name__, _MODULES)

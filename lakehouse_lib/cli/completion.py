@@ -116,7 +116,7 @@ compdef _lakehouse lakehouse"""
 
 
 def _fish(tree: list[_CommandNode]) -> str:
-    """A line for option word and option option."""
+    """A line for each word and each option."""
     lines = ["# lakehouse completion for fish: lakehouse completion fish | source"]
     for node in tree:
         condition = " and ".join(f"__fish_seen_subcommand_from {word}" for word in node.path)

@@ -20,4 +20,5 @@ _MODULES = {
 
 __all__ = [*_MODULES]
 
-__getattr__ = import_on_use(__name__, _MODULES)
+if not TYPE_CHECKING:  # with a __getattr__, mypy would accept every name
+    __getattr__ = import_on_use(__name__, _MODULES)

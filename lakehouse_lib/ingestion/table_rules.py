@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from lakehouse_lib.expressions import PredicateRule
 from lakehouse_lib.features.constraints.condition_rule import condition_rule
-from lakehouse_lib.features.row_rules import feature_rules
+from lakehouse_lib.features.rules_of_rows import feature_rules
 from lakehouse_lib.schema import Schema, text_length_rules
 from lakehouse_lib.snapshot import Snapshot
 

@@ -23,8 +23,6 @@ from lakehouse_lib.schema import PrimitiveType
 
 _ROWS_A_PARSE = 65_536
 _ROWS_BY_HAND = 16
-#: Arrow takes longer to start than Python takes to parse the counts of so few rows.
-_FEW_ROWS = 4
 _BLOCK_BYTES = 1 << 22
 _NOTHING, _LINE_BREAK = literal("", pa.string()), literal("\n", pa.string())
 _AS_TEXT = ("string", "date", "timestamp", "timestamp_ntz")
@@ -136,8 +134,6 @@ def _is_one_object_a_row(text: pa.Array) -> bool:
 
 def _parse(text: pa.Array, schema: pa.Schema) -> pa.Table:
     """The rows of ``text``. Rows that Arrow cannot parse are found by halving."""
-    if len(text) <= _FEW_ROWS and not any(map(pa.types.is_struct, schema.types)):
-        return _rows(text, schema)
     try:
         lines = pc.binary_join_element_wise(text, _NOTHING, _LINE_BREAK)
         body = lines.buffers()[2]
@@ -155,14 +151,10 @@ def _parse(text: pa.Array, schema: pa.Schema) -> pa.Table:
     except pa.ArrowException:
         pass  # a row is not valid: see below
     if len(text) <= _ROWS_BY_HAND:
-        return _rows(text, schema)
+        return pa.Table.from_pylist([_row(line, schema) for line in text.to_pylist()], schema=schema)
     middle = len(text) // 2
     halves = [_parse(text.slice(0, middle), schema), _parse(text.slice(middle), schema)]
     return pa.concat_tables(halves).combine_chunks()
-
-
-def _rows(text: pa.Array, schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist([_row(line, schema) for line in text.to_pylist()], schema=schema)
 
 
 def _row(text: str, schema: pa.Schema) -> dict[str, Any]:

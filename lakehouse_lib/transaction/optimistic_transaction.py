@@ -57,11 +57,11 @@ from lakehouse_lib.transaction.conflicts.winning_commits import read_winners
 from lakehouse_lib.transaction.freed_names import check_name
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
 from lakehouse_lib.transaction.post_commit import run_hooks
+from lakehouse_lib.transaction.put_commit import put_commit
+from lakehouse_lib.transaction.read_version import check_read_version, cleaned_up_error, may_follow_a_cleanup
 
 if TYPE_CHECKING:
     from lakehouse_lib.expressions import Predicate
-from lakehouse_lib.transaction.put_commit import put_commit
-from lakehouse_lib.transaction.read_version import check_read_version, cleaned_up_error, may_follow_a_cleanup
 
 _DEFAULT_RETRIES = 50
 _FIRST_WAIT_SECONDS = 0.01

@@ -26,6 +26,8 @@ THEIR_IMPORTS = {"Optional"}
 #: Names in their modules that are not part of their documentation, or that a module only imports.
 THEIR_INTERNALS = {"DeltaField", "DeltaSchema", "PyMergeBuilder", "PyQueryBuilder", "RawDeltaTable"}
 THEIR_INTERNALS |= {"deprecate_positional_commit_args", "encode_partition_value"}
+#: What the page lists as missing, and what a module only imports, by module.
+NOT_IN_MODULES = {"table": {"DeltaTableConfig"}, "transaction": {"Schema"}}
 
 BOTH: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
     ("write_deltalake", deltalake.write_deltalake, write_deltalake),
@@ -70,7 +72,7 @@ def test_every_name_of_a_module_is_in_the_module_of_the_same_name(module: str) -
     names = {name for name in public(peer) if getattr(getattr(peer, name), "__module__", "").startswith(homes)}
     library_module = import_module(f"lakehouse_lib.{module}")
     missing = {name for name in names - THEIR_INTERNALS if not hasattr(library_module, name)}
-    assert missing - named_in(NOT_HERE) == set()
+    assert missing == NOT_IN_MODULES.get(module, set())
 
 
 def test_the_result_of_metadata_is_of_the_class_metadata(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_verbs_that_read_only_the_log_import_no_engine_and_no_expressions(
 
 
 @pytest.mark.parametrize(
-    "package", ["", ".data_skipping", ".expressions", ".schema", ".statistics", ".table", ".transaction"]
+    "package", ["", ".data_skipping", ".expressions", ".features", ".schema", ".statistics", ".table", ".transaction"]
 )
 def test_every_name_of_a_package_is_imported_on_use(package: str) -> None:
     """A name that is equal to the name of a module would be hidden by this module, once it is imported."""

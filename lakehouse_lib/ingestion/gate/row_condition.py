@@ -117,17 +117,16 @@ def _sql_literal(value: Any) -> Any:
 
 
 def _sql(text: str, schema: Schema) -> Condition:
+    from lakehouse_lib.expressions.parsing.names.column_references import columns_in  # the module loads sqlglot
+
     try:
         predicate = parse(text, schema)
     except InvalidPredicateError:
         raise NotTranslatedError("the row_condition is not valid SQL for this library") from None
     if not all(_is_simple(node) for node in ir.walk(predicate.root)):
         raise NotTranslatedError("the row_condition has SQL that is not translated")
-    # The predicate of ``whole <=> 0.1`` is false and has no column, but Spark rounds 0.1. So the text is searched.
-    names = text.lower().replace("``", "`")
-    if _LONG_NUMBER.search(text) or any(
-        _is_long_decimal(field.type) and field.name.lower() in names for field in schema.fields
-    ):
+    # The columns of the text: the predicate of ``whole <=> 0.1`` is false and has no column, but Spark rounds 0.1.
+    if _LONG_NUMBER.search(text) or any(_is_long_decimal(column.type) for column in columns_in(text, schema)):
         raise NotTranslatedError("the row_condition has a double, or a decimal of many digits, which Spark may round")
     return Sql(predicate)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.expressions import ValueRule
-from lakehouse_lib.features.row_rules import feature_rules
+from lakehouse_lib.features.rules_of_rows import feature_rules
 from lakehouse_lib.operations.alter.column_place import ColumnPlace
 from lakehouse_lib.protocol.table_properties import STATS_COLUMNS
 from lakehouse_lib.snapshot import Snapshot

@@ -308,9 +308,9 @@ def change_column(
 
 #: The metadata key of each kind of computed column -> the kind, and the way to get such a column in an existing table.
 _COMPUTED = {
-    GENERATION_EXPRESSION: ("a generation expression", _NEW_TABLE),
-    IDENTITY_START: ("an identity", _NEW_TABLE),
-    CURRENT_DEFAULT: ("a default", "Call alter.set_column_default, after alter.add_columns if the column is new"),
+    GENERATION_EXPRESSION: ("generation expression", _NEW_TABLE),
+    IDENTITY_START: ("identity", _NEW_TABLE),
+    CURRENT_DEFAULT: ("default", "Call alter.set_column_default, after alter.add_columns if the column is new"),
 }
 
 
@@ -322,8 +322,7 @@ def _check_keys(column: str, metadata: Mapping[str, Any], table: str) -> None:
     for key, (kind, hint) in _COMPUTED.items():
         if key in metadata:
             raise InvalidArgumentError(
-                f"the metadata of column {column!r} has {kind}, which only a new table can have: "
-                f"{key} = {excerpt(metadata[key])}",
+                f"the metadata of column {column!r} has {key} = {excerpt(metadata[key])}; expected no {kind}",
                 table=table,
                 hint=hint,
                 code="DELTA_COMPUTED_COLUMN_NOT_ADDED",

@@ -95,18 +95,18 @@ def _values(folder: str, columns: Sequence[str], strategy: PartitionStrategy, ta
     """The text of each partition value in the path of a folder."""
     if strategy == "hive":
         values = partition_values.folders(folder)
-        fits = set(values) == set(columns)
+        fits, levels = set(values) == set(columns), list(values)
     else:
-        parts = folder.split("/") if folder and columns else []
-        fits = len(parts) == len(columns)
+        levels = folder.split("/") if folder and columns else []
+        fits = len(levels) == len(columns)
         values = {
             name: None if part == partition_values.HIVE_NULL else unquote(part)
-            for name, part in zip(columns, parts, strict=False)
+            for name, part in zip(columns, levels, strict=False)
         }
     if not fits:
         raise InvalidArgumentError(
-            f"the folder {folder!r} has {len(values)} partition values ({', '.join(values)}); expected one value for "
-            f"each of {', '.join(columns)}"
+            f"{f'the folder {folder!r}' if folder else 'the root of the folder'} has {len(levels)} partition levels; "
+            f"expected one for each of {', '.join(columns)}"
             if columns
             else f"the folder {folder!r} has partition values; expected no partition column",
             table=table,

@@ -84,7 +84,7 @@ def commit_actions(
         ConstraintViolatedError: the predicate is not true for an added file, or a partition value of a NOT NULL column
             is null.
         UnsupportedFeatureError: the table uses a feature that this library cannot write; or files are added, and the
-            table has CHECK constraints, text lengths, identity columns or column mapping, which require reading them.
+            table has rules for rows other than NOT NULL, identity columns or column mapping: files are not read.
         DeltaProtocolError: the table is append-only, and rows would be removed.
         CommitFailedError: a concurrent commit conflicts with this one.
         CommitUnknownError: the store gave no answer to the commit.

@@ -11,7 +11,17 @@ from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import Column, Opaque
 from lakehouse_lib.expressions.namespace import MergeNamespace
 from lakehouse_lib.expressions.parsing.names.column_names import resolve
+from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition
 from lakehouse_lib.schema import Schema
+
+
+def columns_in(sql: str, schema: Schema) -> set[Column]:
+    """The columns that a condition names. Its predicate may lack some: ``x <=> 0.1`` is false for a whole number x.
+
+    Raises:
+        InvalidPredicateError: the schema has no such column.
+    """
+    return set(_columns(parse_condition(sql, schema.names), schema))
 
 
 def spark_expression(tree: Any, schema: Schema) -> Opaque:
@@ -21,17 +31,20 @@ def spark_expression(tree: Any, schema: Schema) -> Opaque:
         InvalidPredicateError: a column does not exist, or the expression has a call that sqlglot cannot write as
             Spark's SQL.
     """
-    columns: dict[Column, None] = {}
-    for reference in tree.find_all(exp.Column, exp.Dot):
-        if not isinstance(reference.parent, exp.Dot):
-            columns[column_of(reference, schema)] = None
+    columns = _columns(tree, schema)
     try:
         sql = tree.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError as error:  # the text would lose an argument, such as the format of to_char
         raise InvalidPredicateError(
             f"it has a call that cannot be written as Spark's SQL again: {error}", hint="Use another function"
         ) from error
-    return Opaque(sql, tuple(columns))
+    return Opaque(sql, columns)
+
+
+def _columns(tree: Any, schema: Schema) -> tuple[Column, ...]:
+    """The columns and members that a syntax tree names, each once, in their order."""
+    references = (node for node in tree.find_all(exp.Column, exp.Dot) if not isinstance(node.parent, exp.Dot))
+    return tuple(dict.fromkeys(column_of(reference, schema) for reference in references))
 
 
 def column_of(tree: Any, schema: Schema) -> Column:

@@ -243,9 +243,9 @@ def test_columns_that_are_refused(tmp_path: Path, fields: Any, error: type[Excep
 
 
 COMPUTED = {
-    "a generation expression": {"delta.generationExpression": "id + 1"},
-    "an identity": {"delta.identity.start": 1, "delta.identity.step": 1},
-    "a default": {"CURRENT_DEFAULT": "1"},
+    "generation expression": {"delta.generationExpression": "id + 1"},
+    "identity": {"delta.identity.start": 1, "delta.identity.step": 1},
+    "default": {"CURRENT_DEFAULT": "1"},
 }
 
 
@@ -260,7 +260,7 @@ def test_computed_columns_are_not_added(tmp_path: Path, kind: str) -> None:
         lambda: alter.add_columns(Field("new", member)),
         lambda: alter.set_column_metadata("id", COMPUTED[kind]),
     ):
-        with pytest.raises(InvalidArgumentError, match=f"has {kind}, which only a new table can have") as error:
+        with pytest.raises(InvalidArgumentError, match=f"; expected no {kind}") as error:
             refused()
         assert error.value.code == "DELTA_COMPUTED_COLUMN_NOT_ADDED"
     assert DeltaTable(tmp_path).version() == 0
