@@ -100,7 +100,8 @@ def _compression(target: WriteTarget) -> dict[str, str]:
 def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
     """Write a DataFrame with the table's columns; returns the files table.
 
-    Each partition of the DataFrame writes its own files. After an error, the files of the write are deleted.
+    Each partition of the DataFrame writes its own files. After an error, the files of the write are deleted. A
+    task that still runs then may leave a file, which vacuum deletes.
     """
     folder = f"{WRITE_KEY}={uuid.uuid4()}"
     target.store.make_root()  # raises a clear error if the folder cannot be created; Spark's error has no reason

@@ -45,7 +45,8 @@ def test_a_null_that_is_not_allowed_is_refused(
 def test_binaries_that_no_folder_can_be_named_by_are_refused(tmp_path: Path, spark: Any) -> None:
     schema = pa.schema([pa.field("k", pa.int64()), pa.field("b", pa.binary())])
     DeltaTable.create(tmp_path, schema, partition_by=["b"])
-    frame = spark.sql("SELECT k, CASE k WHEN 0 THEN X'FE' WHEN 1 THEN X'C3A9' END AS b FROM range(3) AS t(k)")
+    # One task: a second task could still write a file after the first one has failed and the files were deleted.
+    frame = spark.sql("SELECT k, CASE k WHEN 0 THEN X'FE' WHEN 1 THEN X'C3A9' END AS b FROM range(0, 3, 1, 1) AS t(k)")
     for engine, rows in ((SparkEngine(spark), frame), (ArrowEngine(), frame.toArrow())):
         with pytest.raises(InvalidArgumentError, match=r"a binary partition value.* is not UTF-8"):
             write_deltalake(tmp_path, rows, mode="append", engine=engine)
@@ -56,7 +57,7 @@ def test_binaries_that_no_folder_can_be_named_by_are_refused(tmp_path: Path, spa
 
 
 def test_a_partition_text_that_is_not_utf8_is_refused(tmp_path: Path, spark: Any) -> None:
-    frame = spark.sql("SELECT k, CASE k WHEN 0 THEN CAST(X'FF' AS STRING) END AS s FROM range(2) AS t(k)")
+    frame = spark.sql("SELECT k, CASE k WHEN 0 THEN CAST(X'FF' AS STRING) END AS s FROM range(0, 2, 1, 1) AS t(k)")
     with pytest.raises(SchemaMismatchError, match=r"column s has text that is not UTF-8; expected UTF-8"):
         write_deltalake(tmp_path, frame, partition_by=["s"], engine=SparkEngine(spark))
     assert not parquet_files(tmp_path)
@@ -83,7 +84,9 @@ def test_nulls_beside_them_are_written(tmp_path: Path, spark: Any) -> None:
 def test_partition_values_that_no_folder_can_be_named_by_are_refused(
     tmp_path: Path, spark: Any, value: str, what: str
 ) -> None:
-    frame = spark.sql(f"SELECT k, CASE k WHEN 0 THEN {value} ELSE repeat('x', 250) END AS s FROM range(2) AS t(k)")
+    frame = spark.sql(
+        f"SELECT k, CASE k WHEN 0 THEN {value} ELSE repeat('x', 250) END AS s FROM range(0, 2, 1, 1) AS t(k)"
+    )
     with pytest.raises(InvalidArgumentError, match=rf"column s: .*{what}.*{tmp_path}.*another column"):
         write_deltalake(tmp_path, frame, partition_by=["s"], engine=SparkEngine(spark))
     assert not parquet_files(tmp_path)
