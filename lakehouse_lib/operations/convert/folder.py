@@ -95,18 +95,17 @@ def _values(folder: str, columns: Sequence[str], strategy: PartitionStrategy, ta
     """The text of each partition value in the path of a folder."""
     if strategy == "hive":
         values = partition_values.folders(folder)
-        fits, levels = set(values) == set(columns), list(values)
+        fits, problem = set(values) == set(columns), f"values for [{', '.join(values)}]"
     else:
         levels = folder.split("/") if folder and columns else []
-        fits = len(levels) == len(columns)
+        fits, problem = len(levels) == len(columns), f"{len(levels)} levels"
         values = {
             name: None if part == partition_values.HIVE_NULL else unquote(part)
             for name, part in zip(columns, levels, strict=False)
         }
     if not fits:
         raise InvalidArgumentError(
-            f"{f'the folder {folder!r}' if folder else 'the root of the folder'} has {len(levels)} partition levels; "
-            f"expected one for each of {', '.join(columns)}"
+            f"the folder {folder or '.'!r} has {problem}; expected one for each of [{', '.join(columns)}]"
             if columns
             else f"the folder {folder!r} has partition values; expected no partition column",
             table=table,
