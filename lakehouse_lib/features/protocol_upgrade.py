@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 from lakehouse_lib.features.table_features import FEATURES
 from lakehouse_lib.protocol.actions import Metadata, Protocol
@@ -12,7 +11,6 @@ from lakehouse_lib.schema import Schema
 _BASE = Protocol(1, 2)
 
 
-@lru_cache
 def reader_features(protocol: Protocol) -> frozenset[str]:
     """The features that a reader must support: those that the protocol lists, or those that its versions imply."""
     if protocol.min_reader_version >= 3:
@@ -20,7 +18,6 @@ def reader_features(protocol: Protocol) -> frozenset[str]:
     return frozenset(feature.name for feature in FEATURES.values() if feature.reader and feature.is_supported(protocol))
 
 
-@lru_cache
 def writer_features(protocol: Protocol) -> frozenset[str]:
     """The features that a writer must support: those that the protocol lists, or those that its versions imply."""
     if protocol.min_writer_version >= 7:
