@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lakehouse_lib.engine.writer_properties import BloomFilterProperties as BloomFilterProperties
     from lakehouse_lib.engine.writer_properties import ColumnProperties as ColumnProperties
     from lakehouse_lib.engine.writer_properties import WriterProperties as WriterProperties
+    from lakehouse_lib.operations.write.add_actions import AddAction as AddAction
     from lakehouse_lib.operations.write.file_actions import RemoveAction as RemoveAction
     from lakehouse_lib.protocol.actions import Protocol as Protocol
     from lakehouse_lib.protocol.actions import Transaction as Transaction
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from lakehouse_lib.schema import Schema as Schema
     from lakehouse_lib.schema import StructType as StructType
     from lakehouse_lib.schema import VariantType as VariantType
-    from lakehouse_lib.table.add_actions import AddAction as AddAction
     from lakehouse_lib.table.add_actions import create_table_with_add_actions as create_table_with_add_actions
     from lakehouse_lib.table.apply_changes import apply_changes as apply_changes
     from lakehouse_lib.table.convert import convert_to_deltalake as convert_to_deltalake

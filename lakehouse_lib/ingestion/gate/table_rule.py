@@ -51,7 +51,7 @@ class TableRule:
         return self.kind.measure(rows)
 
     def merge(self, states: Iterable[Any]) -> Any:
-        """The state of the rows of all states. If there are no states: ``empty()`` of the measure."""
+        """The merged state, for the rows of all record batches; for an empty iterable, the state without rows."""
         total = self.kind.empty()
         for state in states:
             total = self.kind.merge(total, state)
