@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.commit import report
+from benchmarks.commit.runs import COPIES
 from benchmarks.commit.sections import SECTIONS, Options
 from benchmarks.log import page
 from tests.s3 import server
@@ -60,9 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tuple(options.sizes),
             location,
         )
-        for name in [] if options.write_only else options.only:
-            record = page.keep(results, name, options.rounds, lambda name=name: SECTIONS[name](chosen))
-            print(f"\n## {name}: {page.taken(record)}\n\n{report.show(name, record['result'])}", flush=True)
+        try:
+            for name in [] if options.write_only else options.only:
+                record = page.keep(results, name, options.rounds, lambda name=name: SECTIONS[name](chosen))
+                print(f"\n## {name}: {page.taken(record)}\n\n{report.show(name, record['result'])}", flush=True)
+        finally:
+            shutil.rmtree(options.home / COPIES, ignore_errors=True)
     if options.write or options.write_only:
         page.fill_page(page.DOCS / "commit-benchmarks.md", results, report.show)
     return 0

@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import multiprocessing
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -77,7 +76,7 @@ def work(name: str, table: str, number: int, count: int, line: Connection) -> No
 
 
 def main(name: str, processes: int, source: str, commits: int, folder: str = "") -> None:
-    with _remote(source, folder) if folder else _local(source) as table:
+    with _remote(source, folder) if folder else nullcontext(str(copy(Path(source)))) as table:
         before = DeltaTable(table).version()
         share = commits // processes
         crew = [_start(name, table, number, share) for number in range(processes)]
@@ -120,12 +119,6 @@ def _next_word(process: BaseProcess, line: Connection) -> Any:
     except EOFError:
         process.join()
         raise SystemExit(f"a writer ended before its last commit, with exit code {process.exitcode}") from None
-
-
-@contextmanager
-def _local(source: str) -> Iterator[str]:
-    with tempfile.TemporaryDirectory(dir=Path(source).parent) as folder:
-        yield str(copy(Path(source), Path(folder, "table")))
 
 
 @contextmanager
