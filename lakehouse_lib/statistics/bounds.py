@@ -27,6 +27,9 @@ _UNBOUNDED = ("boolean", "binary", "void")
 #: characters sort above U+FFFD.
 _OLD_TIE_BREAKER = "\ufffd"
 
+#: Most writers put the number of rows first. Then it is read without parsing the rest, in an eighth of the time.
+_LEADING_NUM_RECORDS = r'\A\{"numRecords":(?P<rows>[0-9]{1,18})[,}]'
+
 #: A decimal bound with more digits than this may be inexact, because some writers (delta-rs) convert it to a double.
 _DOUBLE_DIGITS = 15
 
@@ -79,7 +82,11 @@ class Bounds:
 
 def num_records(files: pa.Table) -> pa.Array:
     """The number of rows in each file (int64), deleted rows included; null if the statistics do not have it."""
-    parsed = json_rows(files.column("stats"), _parse_schema({}))
+    stats = files.column("stats")
+    leading = pc.struct_field(pc.extract_regex(stats, _LEADING_NUM_RECORDS), "rows")
+    if leading.null_count == stats.null_count:
+        return as_array(leading.cast(pa.int64()))
+    parsed = json_rows(stats, _parse_schema({}))
     return _concat([table.column("numRecords") for table in parsed], pa.int64())
 
 
