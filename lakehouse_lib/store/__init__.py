@@ -24,8 +24,8 @@ def open_store(table_uri: str | os.PathLike[str], storage_options: dict[str, str
 
     Args:
         table_uri: a path (a relative one starts at the working folder), ``file:///...``, ``s3://...`` or ``s3a://...``.
-            A path is taken literally; in a URI percent-encoding is decoded. In a path with ``..``, symbolic links are
-            resolved.
+            A path is taken literally, except that a leading ``~`` is the home folder; in a URI percent-encoding is
+            decoded. In a path with ``..``, symbolic links are resolved.
         storage_options: options of the store; docs/stores.md lists those of S3. ``allowed_roots`` has other folders
             whose files the table may refer to, such as the source of a shallow clone. All other files outside the
             table's folder are refused. No verb writes or deletes in these folders. Local folders are absolute paths,

@@ -134,7 +134,11 @@ class ObjectStore(Protocol):
         """
 
     def put_if_match(self, path: str, data: bytes, expected: bytes | None) -> bool:
-        """Replace the object if its bytes are ``expected`` (None: if it does not exist). True if it was replaced."""
+        """Replace the object if its bytes are ``expected`` (None: if it does not exist). True if it was replaced.
+
+        If the answer is lost, the store repeats the put. Then it may return False although the first put has replaced
+        the object, so the caller has to read the object.
+        """
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         """The objects directly in ``folder`` whose names are not before ``start``, sorted by name.
@@ -154,7 +158,8 @@ class ObjectStore(Protocol):
 
         A remote store (``is_remote``) lists the paths in the order of their UTF-8 bytes; other stores do not sort.
         A symbolic link is listed as itself (``ObjectMeta.link``) and not followed, except one named ``_delta_log``.
-        An S3 key that is not a valid path (with ``//`` or ``..``) is listed by its location, which no method accepts.
+        An S3 key that is not a valid path (with a second slash after the root, or with ``..``) is listed by its
+        location, which no method accepts.
         """
 
     def delete_many(self, paths: Iterable[str]) -> None:

@@ -141,6 +141,7 @@ class LocalStore:
 
     def list_from(self, folder: str, start: str = "") -> Iterator[ObjectMeta]:
         with self._failures(folder):
+            self._list_calls += 1
             try:
                 with os.scandir(self._full_path(folder)) as entries:
                     sorted_entries = sorted(
@@ -277,7 +278,7 @@ class LocalStore:
 
     def _scan(self, folder: str) -> list[os.DirEntry[str]]:
         self._list_calls += 1
-        return list(os.scandir(Path(self._root, folder)))
+        return list(os.scandir(self._full_name(folder)))
 
     def _write_temporary_file(self, path: str, data: bytes) -> Path:
         target = self._full_path(path)

@@ -12,10 +12,11 @@ import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from urllib.parse import quote
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store.base import ObjectStore
-from lakehouse_lib.store.uris import parse, scheme_of
+from lakehouse_lib.store.uris import location_text, parse, scheme_of, scheme_prefix
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,23 @@ def kind_of(location: str) -> StoreKind | None:
 
 
 def with_allowed_root(location: str, storage_options: Mapping[str, str] | None, root: str) -> dict[str, str]:
-    """The storage options of a location with ``root`` among its ``allowed_roots``."""
+    """The storage options of a location with another store's ``root`` among its ``allowed_roots``.
+
+    Raises:
+        InvalidArgumentError: ``root`` is a path with the separator of ``allowed_roots``.
+    """
     options = dict(storage_options or {})
     kind = kind_of(location)
     separator = kind.roots_separator if kind is not None else " "
-    options["allowed_roots"] = separator.join([*filter(None, [options.get("allowed_roots")]), root])
+    allowed_root = quote(root, safe="/:") if scheme_prefix(root) else root  # a store parses an entry as it parses a URI
+    if separator in allowed_root:
+        raise InvalidArgumentError(
+            f"the folder {location_text(root)} has {separator!r} in its name, which separates the folders of the storage "
+            "option allowed_roots; expected a folder without it",
+            table=location,
+            hint="Clone the table with its data files, or move the source",
+        )
+    options["allowed_roots"] = separator.join([*filter(None, [options.get("allowed_roots")]), allowed_root])
     return options
 
 
@@ -82,7 +95,10 @@ def _import_folders() -> None:
 
 
 def canonical_location(location: str) -> str:
-    """The canonical spelling of a location. Two locations are the same if their canonical spellings are equal."""
+    """The canonical spelling of a location. Two locations are the same if their canonical spellings are equal.
+
+    Percent-encoding is decoded, so use the result for comparisons only, and never open it.
+    """
     if "://" not in location:
         return _canonical_path(location)
     try:

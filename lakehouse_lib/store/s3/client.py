@@ -99,6 +99,7 @@ class S3Client:
 
         Raises:
             StoreError, ObjectNotFoundError: the answer was an error, or there was no answer.
+            InvalidArgumentError: boto3 has found a key that cannot be sent, or an endpoint that the options lack.
         """
         connection, started = self._connection(), time.monotonic()
         with self._explained(what, storing=storing):

@@ -36,6 +36,12 @@ class SingleWriterS3Store(S3Store):
         self._check(path, data)
         return data
 
+    def put(self, path: str, data: bytes) -> None:
+        own_writes = self._own_writes
+        with own_writes.lock:  # an object that this process replaces is no longer compared
+            own_writes.digests.pop(path, None)
+        super().put(path, data)
+
     def put_if_absent(self, path: str, data: bytes) -> bool:
         own_writes = self._own_writes
         with own_writes.lock:
@@ -48,7 +54,7 @@ class SingleWriterS3Store(S3Store):
             while len(own_writes.digests) > _MOST_REMEMBERED:
                 own_writes.digests.popitem(last=False)
             try:
-                self.put(path, data)
+                super().put(path, data)
             except StoreRefusedError:
                 del own_writes.digests[path]
                 raise

@@ -333,3 +333,11 @@ def test_tracked_rows_keep_their_ids(tmp_path: Path) -> None:
     write_deltalake(copy, rows(50), mode="append")
     marks = [json.loads(table.snapshot.domains["delta.rowTracking"].configuration) for table in (source, copy)]
     assert marks[1]["rowIdHighWaterMark"] == marks[0]["rowIdHighWaterMark"] + 10
+
+
+def test_a_shallow_clone_of_a_folder_that_allowed_roots_cannot_name_is_refused(tmp_path: Path) -> None:
+    source = made(tmp_path / "a:b")
+    with pytest.raises(InvalidArgumentError, match="has ':' in its name.*allowed_roots; expected a folder without it"):
+        source.clone(tmp_path / "copy", is_shallow=True)
+    assert not (tmp_path / "copy").exists()
+    assert read_by_all(tmp_path / "a:b").equals(read_by_all(source.clone(tmp_path / "copy").table_uri))

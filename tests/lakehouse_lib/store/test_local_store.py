@@ -92,8 +92,9 @@ def test_missing_objects(store):
 
 @pytest.mark.parametrize("path", ["../out", "a/../../out", "/etc/passwd"])
 def test_no_path_leaves_the_folder(store, path):
-    with pytest.raises(PathOutsideTableError, match="leaves"):
-        store.read(path)
+    for access in (store.read, store.folders, lambda folder: list(store.walk(folder))):
+        with pytest.raises(PathOutsideTableError, match="leaves"):
+            access(path)
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS])

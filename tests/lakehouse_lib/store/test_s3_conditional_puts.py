@@ -3,8 +3,10 @@
 import pytest
 
 from lakehouse_lib.errors import StoreError, StoreRefusedError
+from lakehouse_lib.fleet.lease import lease
 from lakehouse_lib.store import open_store
 from lakehouse_lib.store.s3 import s3_store as s3
+from lakehouse_lib.store.s3.s3_store import S3Store
 from tests.lakehouse_lib.store.s3_interference import at_first, ignoring
 from tests.s3_server import Answer, LostAnswer
 
@@ -93,7 +95,7 @@ def test_a_single_writer_needs_no_condition(alone, s3_server):
 
 
 @pytest.mark.parametrize("moment", ["when read", "by the next commit", "at once"])
-def test_a_foreign_overwrite_of_ours_is_found(alone, s3_server, location, moment):
+def test_a_foreign_overwrite_of_ours_is_found(alone, s3_server, location, moment, monkeypatch):
     foreign = open_store(location, s3_server.options)
     assert alone.put_if_absent("_delta_log/0.json", b"ours")
     name = "_delta_log/1.json"
@@ -102,10 +104,20 @@ def test_a_foreign_overwrite_of_ours_is_found(alone, s3_server, location, moment
         foreign.put(name, b"theirs")
     else:
         # Another writer's put comes between our put and our read.
-        put = alone.put
-        alone.put = lambda path, data: (put(path, data), foreign.put(path, b"theirs"))
+        put = S3Store.put
+        monkeypatch.setattr(
+            S3Store, "put", lambda store, path, data: (put(store, path, data), put(foreign, path, b"theirs"))
+        )
     with pytest.raises(StoreError, match=rf"{name}, which this process has put, was overwritten by another.*history"):
         alone.read(name) if moment == "when read" else alone.put_if_absent("_delta_log/1.json", b"ours, too")
+
+
+def test_an_object_that_this_process_replaces_is_not_a_foreign_overwrite(alone):
+    for run in ("run-1", "run-2"):
+        with lease(alone, "/data/orders", run):  # puts the lease if absent, and replaces it
+            pass
+    with lease(alone, "/data/customers", "run-1"):
+        pass
 
 
 def test_a_foreign_overwrite_of_what_was_put_without_an_answer_is_found(s3_server, location):

@@ -326,3 +326,12 @@ def test_a_shallow_clone_is_read_where_its_source_is_allowed(s3_server, location
     assert table.delete("id < 50")["num_deleted_rows"] == 50
     assert ids(table.to_pyarrow_table()) == list(range(50, 100))
     assert ids(DeltaTable(f"{location}-source", storage_options=options).to_pyarrow_table()) == list(range(100))
+
+
+def test_a_shallow_clone_of_a_source_with_a_space_and_a_percent_sign(s3_server, location):
+    source, clone = f"{location}/a%20b%2520c", f"{location}/clone"
+    write_deltalake(source, rows(0), storage_options=s3_server.options)
+    table = DeltaTable(source, storage_options=s3_server.options)
+    assert table.store.root == f"{location}/a b%20c"
+    copy = table.clone(clone, is_shallow=True, storage_options=s3_server.options)
+    assert ids(copy.to_pyarrow_table()) == list(range(100))
