@@ -94,6 +94,7 @@ class Home:
             self.landing,
             self.tables,
             self.ledger,
+            self.records,
             self.registry.parent,
             self.airflow,
             self.scratch,

@@ -14,7 +14,7 @@ from demo.home import Home
 
 def test_clear_removes_what_the_demo_made_and_nothing_else(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    for folder in (home.raw, home.landing / "orders", home.tables / "orders", home.ledger, home.airflow):
+    for folder in (home.raw, home.landing / "orders", home.tables / "orders", home.ledger, home.records, home.airflow):
         folder.mkdir(parents=True)
         (folder / "file").write_text("ours")
     home.faults.write_text("{}")
