@@ -65,7 +65,7 @@ class Parser:
         schema: the table's Arrow schema.
         partition_columns: those of the table. A row is rejected if no folder name can hold its value of such a column.
         limits: the path limits of the table's store.
-        suite: judges the valid rows; None: there is no suite, or it is judged later.
+        suite: judges the valid rows; None: the source has no suite, or it is judged later.
         table_rules: the table's rules for rows; a row that violates one is rejected.
     """
 
@@ -196,8 +196,10 @@ class Parser:
             if not field.nullable and column.null_count:
                 checks.append((field.name, MUST_NOT_BE_NULL, mask(pc.is_null(column)) & ~wrong))
             columns.append(column)
+        texts = list(block.texts)
         if rescued:
-            columns[self.schema.names.index(RESCUED)] = json_objects(rescued, len(columns[0]))
+            index = self.schema.names.index(RESCUED)
+            columns[index] = texts[index] = json_objects(rescued, len(columns[0]))
         if isinstance(block, TextBlock):  # keys that are not in the schema
             checks.extend((name, reason, wrong) for name, (reason, wrong) in block_checks.items())
         checks.extend(partition_faults(columns, self.schema, self.partition_columns, self.limits))
@@ -211,7 +213,7 @@ class Parser:
         if not checks:
             return ParsedBlock(rows, faulty, block.lines, block.line_count)
         lines = block.lines()
-        is_good, bad = faulty_cells(self.schema, origin, block.texts, lines, checks)
+        is_good, bad = faulty_cells(self.schema, origin, texts, lines, checks)
         good = int64s(np.flatnonzero(is_good))
         return ParsedBlock(rows.take(good), pa.concat_tables([bad, faulty]), lambda: lines.take(good), block.line_count)
 
@@ -278,7 +280,7 @@ class ParsedBlock:
         lines: returns the line where each valid row starts, counted from 0 at the start of the block.
         line_count: the number of lines of the block.
         origins: the source file and line of each line of the block; None: they are not known yet.
-        findings: the findings of the suite about the valid rows; None: there is no suite.
+        findings: the findings of the suite about the valid rows; None: ``Parser`` has no suite.
         apart: valid rows that are neither in ``rows`` nor in ``rejected``, because the whole batch decides about them.
             They have their file, line and ``RULES_COLUMN``. None: there are none.
     """

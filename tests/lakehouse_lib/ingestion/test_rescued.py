@@ -57,6 +57,14 @@ def test_other_columns_and_values_of_csv(tmp_path: Path) -> None:
     }
 
 
+def test_a_row_in_quarantine_has_its_rescued_values(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, {"format": SourceFormat("csv", evolution="rescue")})
+    shop.land("a.csv", "x,free,1234", "1,2.00,5678", header="id,price,phone")
+    Load(shop.source()).run()
+    (row,) = DeltaTable(str(shop.quarantine)).to_pyarrow_table().to_pylist()
+    assert (row["id"], row["price"], json.loads(row["_rescued"])) == ("x", "free", {"price": "free", "phone": "1234"})
+
+
 @pytest.mark.parametrize("kind", ["json", "json_array"])
 def test_other_keys_and_values_of_json(tmp_path: Path, kind: str) -> None:
     shop = Shop(tmp_path, {"format": SourceFormat(kind, evolution="rescue")})
