@@ -67,6 +67,16 @@ class NamePattern:
         parts = self.text.split("/")
         return None if "**" in parts else len(parts) - 1
 
+    def may_match_below(self, folder: str) -> bool:
+        """Whether files below a folder may have names that match; without a pattern, they would be an error.
+
+        Args:
+            folder: its path below the landing folder.
+        """
+        if re.search(_HIDDEN, folder):
+            return False
+        return self.text is None or _may_lead_below(self.text.split("/")[:-1], folder.split("/"))
+
     def matches(self, names: Any) -> Any:
         """A mask of the names in an Arrow array that match, and that are neither hidden nor unfinished."""
         import pyarrow.compute as pc  # the registry imports this module, and importing pyarrow takes long
@@ -75,6 +85,16 @@ class NamePattern:
         if self.text is None:
             return visible
         return pc.and_(visible, pc.match_substring_regex(names, _regex(self.text)))
+
+
+def _may_lead_below(patterns: list[str], folders: list[str]) -> bool:
+    """Whether the folders of a pattern may match these folders and more folders below them."""
+    if not folders or not patterns:
+        return not folders
+    if patterns[0] == "**":
+        return _may_lead_below(patterns[1:], folders) or _may_lead_below(patterns, folders[1:])
+    is_match = re.fullmatch(f"(?s){_part(patterns[0])}", folders[0]) is not None
+    return is_match and _may_lead_below(patterns[1:], folders[1:])
 
 
 def _regex(pattern: str) -> str:

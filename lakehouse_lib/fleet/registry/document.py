@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -77,10 +77,12 @@ class Document:
 
         Args:
             without: the names of tables to leave out.
-            only_locations: the names of tables of which only the locations remain.
+            only_locations: the names of tables of which only the locations remain. A table without keys stays as it is.
         """
         tables = {
-            name: {key: table[key] for key in _LOCATIONS if key in table} if name in only_locations else table
+            name: {key: table[key] for key in _LOCATIONS if key in table}
+            if name in only_locations and isinstance(table, Mapping)
+            else table
             for name, table in self.values["tables"].items()
             if name not in without
         }

@@ -29,7 +29,10 @@ def with_inherited_settings(body: Any) -> Any:
 
 
 def _merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of both. A setting of ``upper`` overrides ``lower``; two mappings are merged."""
+    """The settings of both. A setting of ``upper`` overrides ``lower``; two mappings are merged.
+
+    A mapping in a mapping, such as ``airflow.spark_conf``, is a single setting and is not merged.
+    """
     merged = {**lower, **upper}
     for key in lower.keys() & upper.keys():
         if _is_map(lower[key]) and _is_map(upper[key]):

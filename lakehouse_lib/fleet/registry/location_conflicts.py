@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from lakehouse_lib.ingestion.name_pattern import NamePattern
 from lakehouse_lib.store.schemes import canonical_location
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def location_conflicts(registry: Registry, quarantine_suffix: str) -> Iterator[t
             )
         owners[output] = key
     yield from _folder_conflicts(registry, owners)
+    yield from _landed_tables(registry, owners)
     for key, file in _files(registry).items():
         for folder in _folders_around(file):
             if folder in owners:
@@ -93,6 +95,23 @@ def _folder_conflicts(registry: Registry, owners: Mapping[str, Key]) -> Iterator
                     f"{name} and {_text(owner)} have the same location, or one is inside the other; move the {name}",
                 )
         owned.append((own, (name,)))
+
+
+def _landed_tables(registry: Registry, owners: Mapping[str, Key]) -> Iterator[tuple[Key, str]]:
+    """Tables in folders that the pattern of a source selects, where a load would take the data files of the table."""
+    places = [(_real_place(folder), owner) for folder, owner in owners.items()]
+    for name, table in registry.tables.items():
+        if table.source is None:
+            continue
+        pattern = NamePattern(table.source.pattern)
+        landing = f"{_real_place(canonical_location(table.source.landing)).rstrip('/')}/"
+        for place, owner in places:
+            if place.startswith(landing) and pattern.may_match_below(place.removeprefix(landing)):
+                yield (
+                    owner,
+                    f"{_text(owner)} is in the folder of tables.{name}.source.landing, where a load would take its "
+                    "data files; move it elsewhere",
+                )
 
 
 def _files(registry: Registry) -> dict[Key, str]:

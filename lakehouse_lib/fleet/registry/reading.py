@@ -66,7 +66,7 @@ def read_registry(
 def check_registry(path: str | Path, storage_options: Mapping[str, str] | None = None) -> list[Problem]:
     """All mistakes of a registry, sorted by line; empty: the registry is valid.
 
-    Rules between keys, for example about overlapping locations, are checked if the keys themselves are valid.
+    Rules between keys, for example about conflicting locations, are checked if the keys themselves are valid.
 
     Raises:
         RegistryUnreadableError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""The rules between keys of a registry, for example: each named table exists, and locations do not overlap."""
+"""The rules between keys of a registry, for example: each named table exists, and locations do not conflict."""
 
 from __future__ import annotations
 

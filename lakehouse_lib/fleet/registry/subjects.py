@@ -77,4 +77,13 @@ class Subject(ApprovalPolicy):
         """
         found_through = [rows.table for rows in self.rows if rows.through is not None]
         own = [rows.table for rows in reversed(self.rows) if rows.through is None]
-        return list(dict.fromkeys(found_through + own))
+        links = {(rows.table, rows.through.table) for rows in self.rows if rows.through is not None}
+        remaining = list(dict.fromkeys(found_through + own))
+        order: list[str] = []
+        while remaining:
+            parents = {parent for child, parent in links if child in remaining and child != parent}
+            # If tables are found through each other, no order fits, and the first of them is next.
+            table = next((table for table in remaining if table not in parents), remaining[0])
+            order.append(table)
+            remaining.remove(table)
+        return order

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
@@ -42,23 +42,32 @@ class Window(Strict):
         default=_DAYS, min_length=1, description="the days on which the window starts"
     )
 
-    def seconds_left(self, now: datetime) -> float:
-        """The time until the window closes, in seconds; 0 if it is closed.
+    def seconds_left(self, now: datetime) -> float | None:
+        """The time until the window closes, in seconds; 0 if it is closed, None if it never closes.
+
+        Windows of the whole day on days that follow each other are one window.
 
         Args:
             now: the current time, with a time zone.
         """
+        is_whole_day, one_day = self.start == self.end, timedelta(days=1)
+        if is_whole_day and set(self.days) == set(_DAYS):
+            return None
         local = now.astimezone(ZoneInfo(self.timezone))
-        for day in (local.date() - timedelta(days=1), local.date()):
-            if _DAYS[day.weekday()] not in self.days:
+        for day in (local.date() - one_day, local.date()):
+            if not self._starts_on(day):
                 continue
+            last = day if self.start < self.end else day + one_day
+            while is_whole_day and self._starts_on(last):
+                last += one_day
             opens = datetime.combine(day, time.fromisoformat(self.start), local.tzinfo)
-            closes = datetime.combine(day, time.fromisoformat(self.end), local.tzinfo)
-            if closes <= opens:
-                closes += timedelta(days=1)
+            closes = datetime.combine(last, time.fromisoformat(self.end), local.tzinfo)
             if opens.astimezone(UTC) <= now < closes.astimezone(UTC):  # in UTC, because local time may jump
                 return (closes.astimezone(UTC) - now).total_seconds()
         return 0.0
+
+    def _starts_on(self, day: date) -> bool:
+        return _DAYS[day.weekday()] in self.days
 
 
 class BudgetSettings(Strict):
@@ -69,7 +78,7 @@ class BudgetSettings(Strict):
     window: Window | None = Field(default=None, description="runs start in the window, and are planned to end in it")
 
     def limits(self, now: datetime) -> tuple[int | None, float | None]:
-        """The bytes and the seconds that a run may use; 0 seconds: the window is closed.
+        """The bytes and the seconds that a run may use, None: no limit; 0 seconds: the window is closed.
 
         Args:
             now: the current time, with a time zone.

@@ -112,6 +112,8 @@ def test_a_mistake_in_a_table_leaves_the_dags_of_the_others(registry_file: Path)
             {"lineitem": {"airflow": {"per": "group"}}},
             r"lineitem\.airflow\.per is group, and the table has no group",
         ),
+        ({"tables": {"clicks": None}}, r"tables\.clicks: Input should be a valid dictionary"),
+        ({"tables": {"clicks": 5}}, r"tables\.clicks: Input should be a valid dictionary .*got 5"),
     ],
 )
 def test_other_mistakes_stop_all_dags(registry_file: Path, changes: dict[str, Any], message: str) -> None:

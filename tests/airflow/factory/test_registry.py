@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import traceback
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.registry import load_registry
-from lakehouse_lib.fleet.registry import RegistryError, read_registry
+from lakehouse_lib.fleet.registry import RegistryError, Subject, read_registry
 
 
 def edit(file: Path, *keys: str, value: Any) -> None:
@@ -41,6 +42,31 @@ def test_an_erasure_reaches_the_quarantine_and_starts_at_the_far_end(registry_fi
     assert subject.tables() == ["lineitem", "orders_quarantine", "orders", "customer"]
     assert {rows.table: rows.quarantine for rows in subject.rows}["orders_quarantine"]
     assert load_registry().table("orders_quarantine").uri.endswith("tables/orders_quarantine")
+
+
+def rows_through(links: dict[str, str]) -> list[dict[str, Any]]:
+    """The rows of a subject: each table is found through another one."""
+    return [
+        {"table": table, "key": "k", "through": {"table": parent, "key": "k", "select": "s"}}
+        for table, parent in links.items()
+    ]
+
+
+def subject_of(*rows: dict[str, Any]) -> Subject:
+    return Subject.model_validate({"id_type": "long", "approvers": ["ann"], "rows": rows})
+
+
+def test_rows_are_deleted_before_the_rows_through_which_they_are_found() -> None:
+    links = {"orders": "customer", "items": "orders", "parcels": "items", "notes": "orders", "reviews": "customer"}
+    for entries in permutations(rows_through(links)):
+        order = subject_of({"table": "customer", "key": "k"}, {"table": "logins", "key": "k"}, *entries).tables()
+        assert sorted(order) == sorted([*links, "customer", "logins"])
+        assert all(order.index(table) < order.index(parent) for table, parent in links.items())
+        assert order[-2:] == ["logins", "customer"]
+
+
+def test_each_table_is_in_the_order_if_tables_are_found_through_each_other() -> None:
+    assert subject_of(*rows_through({"a": "b", "b": "a", "c": "c"})).tables() == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +126,10 @@ def test_a_key_that_is_there_twice_is_refused(registry_file: Path) -> None:
         (("tables", "orders", "source", "landing"), "tables/orders/landing", r"landing is in the folder of tables\.or"),
         (("tables", "orders", "source", "landing"), "tables/lineitem", r"landing is in the folder of tables\.lineitem"),
         (("tables", "orders", "schema"), "tables/orders/schema.json", r"schema is in the folder of tables\.orders"),
+        (("tables", "lineitem", "uri"), "landing/orders/items", r"lineitem is in the folder of tables\.orders"),
+        (("tables", "orders", "quarantine"), "landing/orders/a/b", r"quarantine is in the folder of tables\.orders"),
+        (("report", "output"), "link_to_landing/orders/x", r"output is in the folder of tables\.orders"),
+        (("tables", "orders", "source", "landing"), ".", r"customer is in the folder of tables\.orders"),
         (("report", "sql"), "tables/orders_by_customer/a/b.sql", r"report\.sql is in the folder of report\.output"),
         (("ledger",), "tables/orders", r"ledger and tables\.orders have the same location"),
         (("ledger",), "tables/orders/_ledger", r"ledger and tables\.orders have the same location, or one is inside"),
@@ -131,6 +161,7 @@ def test_places_that_get_in_each_others_way_are_refused(
     here = str(registry_file.parent)
     (registry_file.parent / "link").symlink_to("tables")
     (registry_file.parent / "link_to_ledger").symlink_to("ledger")
+    (registry_file.parent / "link_to_landing").symlink_to("landing")
     edit(registry_file, *keys, value=value.replace("{here}", here) if isinstance(value, str) else value)
     with pytest.raises(RegistryError, match=message) as error:
         read_registry(registry_file)
@@ -163,6 +194,8 @@ def test_a_ledger_in_s3_is_apart_from_tables(registry_file: Path, ledger: str, t
         (("tables", "orders", "schema"), "tables/orders/_schema/orders.json"),
         (("tables", "orders", "source", "landing"), "tables/orders_landing"),
         (("tables", "lineitem", "uri"), "s3://lake/tables"),
+        (("tables", "lineitem", "uri"), "landing/orders/_tables/lineitem"),
+        (("tables", "orders", "quarantine"), "landing/orders_quarantine"),
         (("report", "sql"), "//nas/report.sql"),
         (("ledger",), "tables/ledger"),
         (("ledger",), "s3://lake/ledger"),
@@ -222,6 +255,31 @@ def test_a_landing_folder_in_an_object_store(registry_file: Path) -> None:
     edit(registry_file, "tables", "orders", "uri", value="s3://lake")
     with pytest.raises(RegistryError, match=r"source\.landing is in the folder of tables\.orders"):
         load_registry()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_refused"),
+    [
+        ("**/*.parquet", True),
+        ("*/*.parquet", True),
+        ("lake/orders/*.csv", True),
+        ("*.csv", False),
+        ("inbox/**/*.csv", False),
+        ("inbox/lake/*/*.csv", False),
+    ],
+)
+@pytest.mark.parametrize("bucket", ["s3://lake", "s3a://lake//landing"])
+def test_a_table_is_not_where_a_source_finds_files(
+    registry_file: Path, bucket: str, pattern: str, is_refused: bool
+) -> None:
+    edit(registry_file, "tables", "orders", "source", "landing", value=bucket)
+    edit(registry_file, "tables", "orders", "source", "pattern", value=pattern)
+    edit(registry_file, "tables", "lineitem", "uri", value=f"{bucket}/lake")
+    if is_refused:
+        with pytest.raises(RegistryError, match=r"lineitem is in the folder of tables\.orders\.source\.landing"):
+            load_registry()
+    else:
+        assert load_registry().loaded_tables() == ["orders"]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from lakehouse_lib.fleet.registry import (
     registry_schema,
 )
 from lakehouse_lib.fleet.registry.document import SyntaxMistake, marks_of, parse
+from lakehouse_lib.fleet.registry.window import BudgetSettings
 from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.store import open_store
 
@@ -320,6 +321,22 @@ def test_a_window_is_shorter_when_the_clock_is_put_forward() -> None:
     assert window.seconds_left(opening) == 7 * 3600
     assert window.seconds_left(datetime(2026, 10, 24, 20, tzinfo=UTC)) == 9 * 3600
     assert window.seconds_left(datetime(2026, 3, 29, 4, tzinfo=UTC)) == 0
+
+
+@pytest.mark.parametrize(
+    ("days", "seconds"),
+    [
+        (("friday",), 60),
+        (("friday", "saturday", "sunday"), 60 + 2 * 86_400),
+        (("saturday",), 0),
+        (("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"), None),
+    ],
+)
+def test_a_window_of_the_whole_day_is_open_until_a_day_without_it(days: tuple[str, ...], seconds: int | None) -> None:
+    window = Window(start="00:00", end="00:00", days=days)  # type: ignore[arg-type]
+    friday = datetime(2026, 11, 27, 23, 59, tzinfo=UTC)
+    assert window.seconds_left(friday) == seconds
+    assert BudgetSettings(window=window).limits(friday) == (None, seconds)
 
 
 def test_tables_are_found_and_not_searched(tmp_path: Path) -> None:
