@@ -14,10 +14,10 @@ _LOOKS_AT_ONCE = 8
 
 
 def discover(location: str, storage_options: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The locations of the tables below ``location``, which may be a table itself, sorted.
+    """The locations of the tables below ``location``, which may be a table itself.
 
-    A folder with a log is a table, and the folders in it are not searched. Links are not followed. Files of tables are
-    not listed.
+    The folders in a folder are searched in the order of their names. A folder with a log is a table, and the folders
+    in it are not searched. Links are not followed. Files of tables are not listed.
 
     Args:
         location: a path or URI.

@@ -72,7 +72,7 @@ def reclaimable_files(
         retention_ms: the retention of removed files, in ms.
         commits: the commits in the log, ascending; None: the commits since the last vacuum are listed.
     """
-    vacuumed = read_last_vacuumed(snapshot.store)
+    vacuumed = read_last_vacuumed(snapshot.store, snapshot.version)
     since = -1 if vacuumed is None else vacuumed
     due = [
         commit

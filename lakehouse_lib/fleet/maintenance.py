@@ -48,9 +48,8 @@ class FleetPlan:
         The order of a table that could not be planned has a limit of 0 bytes for each verb. The order fails with the
         same error. If the error was temporary, the order runs the steps without predicted bytes, such as ``vacuum``.
         """
-        deferred = frozenset((step.table, step.verb) for step in self.plan.deferred)
         failed = [WorkOrder(self.run, self.planned_at, name, dict.fromkeys(VERBS, 0)) for name in self.errors]
-        return [*orders_of(self.run, self.planned_at, self.plan.steps, deferred), *failed]
+        return [*orders_of(self.run, self.planned_at, self.plan.steps), *failed]
 
     def deferred(self) -> list[StepRecord]:
         """The records of the steps that wait."""

@@ -25,7 +25,7 @@ _TIME = pa.timestamp("us", "UTC")
 #: Corrections and waiting times are computed from the rows of this number of days.
 _DAYS = 90
 
-#: The columns of the record. ``measured_*`` are null if the step was deferred or has failed.
+#: The columns of the record. ``measured_*`` are null if the step was deferred, has failed, or could not be measured.
 SCHEMA = pa.schema(
     [
         pa.field("run", pa.string()),
@@ -60,7 +60,7 @@ class StepRecord:
         version: the version that the step committed; None: the step committed nothing.
         cost: the predicted cost in bytes (``Step.cost``).
         uncorrected: the prediction without the corrections by earlier runs.
-        measured: the measured effect; None for a step that was deferred or has failed.
+        measured: the measured effect; None for a step that was deferred, has failed, or could not be measured.
         error_type: the name of the error's class, ``error_code`` its code, and ``error`` its text; None without an
             error.
     """
@@ -117,12 +117,13 @@ class RunRecord:
         append_rows(self.store, rows)
 
     def finished(self, now: int) -> list[Run]:
-        """The finished steps of the last 90 days, oldest first.
+        """The finished steps of the last 90 days whose effect was measured, oldest first.
 
         Args:
             now: ms since the epoch.
         """
-        rows = self._rows(["done"], now).sort_by("finished_at")
+        rows = self._rows(["done"], now)
+        rows = rows.filter(pc.is_valid(rows["measured_seconds"])).sort_by("finished_at")
         return [
             Run(
                 row["table"],

@@ -38,7 +38,8 @@ def run_step(
 ) -> StepRecord:
     """Run a step on the latest version of its table, and measure its effect; returns the record of the step.
 
-    If the step fails, the record has the error.
+    If the step fails, the record has the error. If the step is done, but its effect cannot be measured, a warning is
+    logged, and the record has no measured effect.
 
     Args:
         entry: the record of the step before it is run.
@@ -59,7 +60,7 @@ def run_step(
             error_code=error.code,
             error=error.description,
         )
-    measured = replace(effect, seconds=time.monotonic() - started)
+    measured = None if effect is None else replace(effect, seconds=time.monotonic() - started)
     return replace(entry, status="done", finished_at=clock.now(), version=result.version, measured=measured)
 
 
@@ -69,7 +70,8 @@ def _run(
     engine: Callable[[], Engine],
     on_deleted: Callable[[pa.Table], None] | None,
     on_progress: OnProgress | None,
-) -> tuple[OperationResult, Effect]:
+) -> tuple[OperationResult, Effect | None]:
+    """Run a step; returns its result and its effect, None if the effect cannot be measured."""
     snapshot = load_snapshot(store)
     result: Any
     if step.verb == "optimize":
@@ -93,7 +95,7 @@ def _run(
             min_commit_interval=_COMMIT_SECONDS,
             on_progress=on_progress,
         )
-        return result, _z_ordered(snapshot, result, step.arguments["columns"])
+        return result, _measured(step, lambda: _z_ordered(snapshot, result, step.arguments["columns"]))
     if step.verb == "compute_statistics":
         from lakehouse_lib.operations.optimize.statistics import compute_statistics
 
@@ -106,7 +108,7 @@ def _run(
         from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 
         result = checkpoint(snapshot)
-        return result, _checkpointed(store, result.read_version, step.predicted)
+        return result, _measured(step, lambda: _checkpointed(store, result.read_version, step.predicted))
     if step.verb == "vacuum":
         from lakehouse_lib.operations.upkeep.vacuum import vacuum
 
@@ -126,6 +128,15 @@ def _run(
     deletion: CleanupResult = cleanup(snapshot, dry_run=False, **step.arguments)
     freed = sum(sizes.get(path, 0) for path in deletion.files)
     return deletion, Effect(files_removed=len(deletion.files), bytes_freed=freed)
+
+
+def _measured(step: Step, measure: Callable[[], Effect]) -> Effect | None:
+    """The effect of a step that is done; None if the store cannot be read."""
+    try:
+        return measure()
+    except DeltaError as error:
+        logger.warning("the effect of %s of %s cannot be measured: %s", step.verb, step.table, error)
+        return None
 
 
 def _rewritten(metrics: Mapping[str, Any]) -> Effect:

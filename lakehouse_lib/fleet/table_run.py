@@ -15,7 +15,7 @@ from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.fleet.lease import lease
 from lakehouse_lib.fleet.planner.candidates import steps_of
 from lakehouse_lib.fleet.planner.correction import Corrections
-from lakehouse_lib.fleet.planner.plan import part_within
+from lakehouse_lib.fleet.planner.plan import part_reading
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.step import Effect, Step
 from lakehouse_lib.fleet.planner.verbs import Verb
@@ -178,7 +178,7 @@ def _due_steps(
             deferred.add(step.verb)
             continue
         limit = order.limits[step.verb]
-        part = step if limit is None else part_within(step, limit, float("inf"))
+        part = step if limit is None or not step.bytes else part_reading(step, limit)
         if part is not None:
             steps.append(part)
     return steps, frozenset(deferred)

@@ -27,7 +27,8 @@ class WorkOrder:
         run: the id of the maintenance run.
         planned_at: ms since the epoch.
         table: the table's name in the registry, or its location.
-        limits: verb -> the bytes that the verb may read and write; None: no limit.
+        limits: verb -> the bytes that the verb may read (``max_bytes``), if the plan has chosen parts of its step;
+            None: no limit.
         bytes: the bytes that the verbs will read and write, by prediction.
     """
 
@@ -70,14 +71,8 @@ class WorkOrder:
         return order
 
 
-def orders_of(
-    run: str, planned_at: int, steps: tuple[Step, ...], limited: frozenset[tuple[str, Verb]]
-) -> list[WorkOrder]:
-    """The orders for these steps, one for each table, the table with the first step first.
-
-    Args:
-        limited: the tables and verbs of deferred steps. If ``steps`` has a part of such a step, the verb gets a limit.
-    """
+def orders_of(run: str, planned_at: int, steps: tuple[Step, ...]) -> list[WorkOrder]:
+    """The orders for these steps, one for each table, the table with the first step first."""
     by_table: dict[str, list[Step]] = {}
     for step in steps:
         by_table.setdefault(step.table, []).append(step)
@@ -86,7 +81,7 @@ def orders_of(
             run,
             planned_at,
             table,
-            {step.verb: step.bytes if (table, step.verb) in limited else None for step in chosen},
+            {step.verb: step.arguments.get("max_bytes") for step in chosen},
             sum(step.bytes for step in chosen),
         )
         for table, chosen in by_table.items()

@@ -148,8 +148,8 @@ def health(
         now: seconds since the epoch; None: this machine's clock.
 
     Raises:
-        InvalidArgumentError: a column of ``clustered_by`` does not exist or has no order, or the size is not a
-            positive number of bytes.
+        InvalidArgumentError: a column of ``clustered_by`` does not exist or has no order; the size is not a positive
+            number of bytes; or ``retention_hours`` is None, and ``delta.deletedFileRetentionDuration`` is not valid.
     """
     if target_file_size is not None and (type(target_file_size) is not int or target_file_size < 1):
         raise InvalidArgumentError(

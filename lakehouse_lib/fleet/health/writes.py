@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakehouse_lib.errors import LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
-from lakehouse_lib.log.commits.commit_file import read_info
+from lakehouse_lib.log.commits.commit_file import read_beginning, read_info
 from lakehouse_lib.log.segment import Commit
 from lakehouse_lib.protocol.actions import parse_line
 from lakehouse_lib.store import ObjectStore
@@ -93,8 +93,7 @@ def _info(store: ObjectStore, commit: Commit) -> Mapping[str, Any] | None:
     try:
         if commit.size <= _BEGINNING:
             return read_info(store, commit.version)
-        with store.open_input(commit.path) as source:
-            name, body = parse_line(source.read(_BEGINNING).split(b"\n", 1)[0])
+        name, body = parse_line(read_beginning(store, commit.path, _BEGINNING).split(b"\n", 1)[0])
         return body if name == "commitInfo" else {}
     except (VersionNotFoundError, ObjectNotFoundError):  # cleaned up after it was listed
         return None

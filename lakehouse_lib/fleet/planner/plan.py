@@ -6,13 +6,15 @@ with time, so that no step waits forever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.planner.budget import Budget
-from lakehouse_lib.fleet.planner.step import Step
-from lakehouse_lib.operations.optimize.limit import parts_within
+from lakehouse_lib.fleet.planner.step import Effect, Step
+from lakehouse_lib.operations.optimize.limit import parts_within, smallest_first
 
 #: The days in which the weight of a waiting step doubles.
 _DOUBLED_AFTER_DAYS = 3.0
@@ -92,38 +94,55 @@ def choose(candidates: Iterable[Candidate], budget: Budget, now: int) -> Plan:
 
 
 def part_within(step: Step, bytes_left: float, seconds_left: float) -> Step | None:
-    """The step if it fits the limits, else a step with as many of its parts as fit; None: no part fits."""
+    """The step if it fits the limits, else a step with as many of its parts as fit; None: no part fits.
+
+    Args:
+        bytes_left: a limit for the predicted bytes to read and write.
+        seconds_left: a limit for the predicted duration.
+    """
     if step.bytes <= bytes_left and step.predicted.seconds <= seconds_left:
         return step
     if step.parts is None or not step.bytes:
         return None
     share = min(1.0, seconds_left / step.predicted.seconds) if step.predicted.seconds else 1.0
-    most = int(min(bytes_left, share * step.bytes))
-    whole = step.parts.effect()
-    scale = (whole.bytes_read + whole.bytes_written) / step.bytes  # step.bytes are corrected, the parts are not
+    parts, factors = step.parts, _factors(step.parts.effect(), step.predicted)
+    order = smallest_first(parts.files_removed, parts.bytes_read)
+    read, written = np.cumsum(parts.bytes_read[order]), np.cumsum(parts.bytes_written[order])
+    # Truncated as in Effect.scaled, so that the part has these bytes by prediction.
+    totals = (read * factors.get("bytes_read", 1.0)).astype(np.int64)
+    totals += (written * factors.get("bytes_written", 1.0)).astype(np.int64)
+    return part_reading(step, int(read[totals <= min(bytes_left, share * step.bytes)].max(initial=0)))
+
+
+def part_reading(step: Step, max_bytes: int) -> Step | None:
+    """A step with the parts that a rewrite chooses for ``max_bytes``; None: it chooses none, or the step has no parts.
+
+    Args:
+        max_bytes: a limit for the bytes to read, which are known exactly (``limit.parts_within``).
+    """
     parts = step.parts
-    # The limit is on the bytes to read, because only these bytes are known exactly.
-    most_read = int(most * scale * whole.bytes_read / max(whole.bytes_read + whole.bytes_written, 1))
-    rows = parts_within(parts.files_removed, parts.bytes_read, most_read)
+    if parts is None:
+        return None
+    rows = parts_within(parts.files_removed, parts.bytes_read, max_bytes)
     if not len(rows):
         return None
     chosen = parts.effect(rows)
-    factors = _factors(whole.to_dict(), step.predicted.to_dict())
-    read = chosen.bytes_read / max(whole.bytes_read, 1)
-    predicted = replace(chosen.scaled(factors), seconds=step.predicted.seconds * read)
-    return replace(
+    part = replace(
         step,
         uncorrected=chosen,
-        arguments={**step.arguments, "max_bytes": most_read},
-        predicted=predicted,
+        arguments={**step.arguments, "max_bytes": max_bytes},
+        predicted=chosen.scaled(_factors(parts.effect(), step.predicted)),
         reason=f"{step.reason}; {len(rows)} of {len(parts.bytes_read)} parts are within the budget",
         parts=None,
     )
+    seconds = step.predicted.seconds * part.bytes / max(step.bytes, 1)
+    return replace(part, predicted=replace(part.predicted, seconds=seconds))
 
 
-def _factors(whole: Mapping[str, float], corrected: Mapping[str, float]) -> dict[str, float]:
-    """The factor by which each number was corrected."""
-    return {name: corrected[name] / value for name, value in whole.items() if value and name != "seconds"}
+def _factors(whole: Effect, corrected: Effect) -> dict[str, float]:
+    """The factor by which each number of a step was corrected."""
+    after = corrected.to_dict()
+    return {name: after[name] / value for name, value in whole.to_dict().items() if value and name != "seconds"}
 
 
 def _text(budget: Budget) -> str:

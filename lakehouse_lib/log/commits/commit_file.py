@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
+from lakehouse_lib.errors import (
+    InvalidArgumentError,
+    LogCorruptedError,
+    ObjectNotFoundError,
+    StoreError,
+    VersionNotFoundError,
+)
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.cache import CACHE
@@ -100,6 +106,18 @@ def read_info(store: ObjectStore, version: int) -> Mapping[str, Any]:
     except (ObjectNotFoundError, ValueError):
         name, body = "", {}
     return body if name == "commitInfo" else read_commit(store, version).info
+
+
+def read_beginning(store: ObjectStore, path: str, length: int) -> bytes:
+    """The first bytes of a commit file, at most ``length``.
+
+    Raises:
+        ObjectNotFoundError: the file does not exist.
+        StoreError: the file cannot be read.
+    """
+    with _open_file(store, path) as source:
+        data: bytes = source.read(length)
+    return data
 
 
 def read_listed(store: ObjectStore, version: int, listed: ObjectMeta) -> CommitActions:
@@ -205,9 +223,20 @@ def _vector_id(vector: Mapping[str, Any] | None) -> tuple[Any, ...]:
 
 
 def _blocks(store: ObjectStore, path: str) -> Iterator[bytes]:
-    with store.open_input(path) as source:
+    with _open_file(store, path) as source:
         while block := source.read(_BLOCK_BYTES):
             yield block
+
+
+@contextmanager
+def _open_file(store: ObjectStore, path: str) -> Iterator[pa.NativeFile]:
+    """Open a commit file. An OSError of a read becomes StoreError, as for the other methods of a store."""
+    try:
+        with store.open_input(path) as source:
+            yield source
+    except OSError as error:
+        text = str(error).partition("\n")[0]
+        raise StoreError(f"{path}: {text}", table=store.root, hint=store.explain(error)) from error
 
 
 def _missing(version: int, table: str) -> VersionNotFoundError:

@@ -15,14 +15,18 @@ _PATH = f"{file_names.LOG}/_last_vacuum_info"
 _VERSION = "latestCommitVersionOutsideOfRetentionWindow"
 
 
-def read_last_vacuumed(store: ObjectStore) -> int | None:
-    """The last version whose removed files a vacuum has deleted; None: unknown."""
+def read_last_vacuumed(store: ObjectStore, latest: int) -> int | None:
+    """The last version whose removed files a vacuum has deleted; None: unknown.
+
+    Args:
+        latest: the latest version. A greater number was written for an earlier table in this folder, and is ignored.
+    """
     try:
         body = json.loads(store.read(_PATH))
     except (StoreError, ValueError):
         return None
     version = body.get(_VERSION) if isinstance(body, dict) else None
-    return version if type(version) is int and version >= 0 else None
+    return version if type(version) is int and 0 <= version <= latest else None
 
 
 def write_last_vacuumed(store: ObjectStore, version: int) -> None:

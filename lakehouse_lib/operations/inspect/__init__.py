@@ -1,1 +1,1 @@
-"""Descriptions of a table from its log."""
+"""Descriptions of a table: DESCRIBE DETAIL, live files, deletion vectors, and changes of the schema."""

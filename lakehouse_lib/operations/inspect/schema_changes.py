@@ -8,6 +8,7 @@ from typing import Literal
 
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, ObjectNotFoundError, VersionNotFoundError
 from lakehouse_lib.json_text import excerpt
+from lakehouse_lib.log.commits.commit_file import read_beginning
 from lakehouse_lib.log.replay.table_state import load_state
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.protocol.actions import Metadata, parse_line
@@ -146,11 +147,8 @@ def _changes_of_type(path: str, old: DataType, new: DataType) -> Iterator[Schema
 def _metadata(store: ObjectStore, commit: Commit) -> Metadata | None:
     """The metadata in a commit; None: the commit has no metadata, or was cleaned up after the listing."""
     try:
-        if commit.size <= _BEGINNING:
-            data = store.read(commit.path)
-        else:
-            with store.open_input(commit.path) as source:
-                data = source.read(_BEGINNING)
+        is_small = commit.size <= _BEGINNING
+        data = store.read(commit.path) if is_small else read_beginning(store, commit.path, _BEGINNING)
     except ObjectNotFoundError:
         return None
     for line in data.split(b"\n") if _MARK in data else ():

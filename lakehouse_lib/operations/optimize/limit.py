@@ -21,8 +21,13 @@ def parts_within(counts: Rows, sizes: Rows, max_bytes: int | None) -> Rows:
     """
     if max_bytes is None:
         return np.arange(len(sizes))
-    order = np.lexsort((sizes, sizes / np.maximum(counts, 1)))
+    order = smallest_first(counts, sizes)
     return np.sort(order[np.cumsum(sizes[order]) <= max_bytes])
+
+
+def smallest_first(counts: Rows, sizes: Rows) -> Rows:
+    """The numbers of the parts, the part with the smallest files first. Arguments as for ``parts_within``."""
+    return np.lexsort((sizes, sizes / np.maximum(counts, 1)))
 
 
 def check_max_bytes(max_bytes: int | None, table: str) -> None:

@@ -107,6 +107,14 @@ def test_what_a_vacuum_has_deleted_is_not_reclaimable(table: Path) -> None:
     assert vacuum_step("t", load_snapshot(open_store(table)), Policy(), int(moment * 1000)) is None
 
 
+def test_the_last_vacuum_of_an_earlier_table_in_the_folder_does_not_count(table: Path) -> None:
+    later = time.time() + 8 * DAY
+    files = of(table, now=later).reclaimable_files
+    hint = {"latestCommitVersionOutsideOfRetentionWindow": 1000}
+    (table / "_delta_log" / "_last_vacuum_info").write_text(json.dumps(hint))
+    assert of(table, now=later).reclaimable_files == files > 0
+
+
 def test_the_same_commits_are_due_for_a_checkpoint_as_in_a_plan(tmp_path: Path) -> None:
     for version in range(12):
         put(tmp_path, version, add(f"{version}"))

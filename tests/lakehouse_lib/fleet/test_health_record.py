@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.fleet.health import health, score
+from lakehouse_lib.fleet.health.fleet_health import record_health
 from lakehouse_lib.fleet.health.record import SCHEMA, HealthRecord
+from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import open_store
+from tests.fault_store import FaultStore
+from tests.log_builder import add, put
 
 DAY = 86_400_000
 NOW = 1_800_000_000_000
@@ -63,3 +69,24 @@ def test_the_latest_look_at_each_table(tmp_path: Path) -> None:
         "events": metrics.files,
     }
     assert set(latest["timestamp"].to_pylist()) == {metrics.timestamp}
+
+
+class BrokenFile(BytesIO):
+    """A file whose connection to the store breaks."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        raise OSError("AWS Error NETWORK_CONNECTION during GetObject operation")
+
+
+def test_a_large_commit_that_cannot_be_read_does_not_stop_the_health_of_the_other_tables(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("large", "small"):
+        put(tmp_path / name, 0, *(add(f"{number}") for number in range(1_000 if name == "large" else 1)))
+    store = FaultStore(tmp_path / "large", instead={"open_input": lambda *_: BrokenFile()})
+    tables = [MaintainedTable("large", store), MaintainedTable("small", open_store(tmp_path / "small"))]
+    record = HealthRecord(str(tmp_path / "records"))
+    record_health(tables, record)
+    assert record.latest(1)["table"].to_pylist() == ["small"]
+    assert "the health of large cannot be computed" in caplog.text
+    assert "NETWORK_CONNECTION" in caplog.text

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import deltalake
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -19,10 +20,9 @@ from lakehouse_lib.fleet import step_run
 from lakehouse_lib.fleet.lease import _take, lease
 from lakehouse_lib.fleet.maintenance import carry_out, maintain, plan_fleet
 from lakehouse_lib.fleet.planner.budget import Budget
-from lakehouse_lib.fleet.planner.plan import Candidate, choose
 from lakehouse_lib.fleet.planner.policy import Policy
-from lakehouse_lib.fleet.planner.step import Effect, Step
-from lakehouse_lib.fleet.runs import RunRecord
+from lakehouse_lib.fleet.planner.step import Effect
+from lakehouse_lib.fleet.runs import RunRecord, StepRecord
 from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.fleet.work_order import WorkOrder, shares
 from lakehouse_lib.store import open_store
@@ -157,6 +157,24 @@ def test_a_budget_takes_parts_of_a_step_and_the_rest_waits(tmp_path: Path) -> No
     assert list(waiting) == [("t", "optimize")]
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_run_rewrites_every_part_that_its_plan_has_chosen(tmp_path: Path, parts: int) -> None:
+    table = table_of(made(tmp_path / "t"), target_file_size=12_000, verbs=("optimize",))
+    record, now = record_of(tmp_path), int(time.time() * 1000)
+    before, after = Effect(bytes_read=1000, bytes_written=1000), Effect(bytes_read=1000, bytes_written=827, seconds=1)
+    record.append(
+        [StepRecord("0" * 32, "t", "optimize", "done", "", now, 0, 0, before, before, after, finished_at=now)]
+    )
+    (whole,) = plan_fleet([table], Budget(), record).plan.steps
+    assert whole.parts is not None
+    budget = Budget(bytes=int(np.sort(whole.parts.bytes_read)[:parts].sum() * 1.827) + 1)
+    (step,) = plan_fleet([table], budget, record).plan.steps
+    assert f"; {parts} of {len(whole.parts.bytes_read)} parts" in step.reason
+    (entry,) = maintain([table], budget, ArrowEngine, record)
+    assert entry.measured is not None
+    assert entry.measured.files_removed == step.predicted.files_removed
+
+
 def test_a_budget_that_is_too_small_for_every_step_is_refused(tmp_path: Path) -> None:
     table = table_of(made(tmp_path / "t"), verbs=("optimize",))
     with pytest.raises(InvalidArgumentError, match="expected enough for one step, such as optimize of t") as refusal:
@@ -225,6 +243,23 @@ def test_the_next_try_of_a_killed_run_does_not_wait_for_its_lease(tmp_path: Path
     _take(record.records, open_store(root).root, order.run, 600)  # the process was killed
     entries = carry_out([order], [table_of(root)], ArrowEngine, record)
     assert {entry.status for entry in entries} == {"done"}
+
+
+def test_a_step_whose_effect_cannot_be_measured_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, record = table_of(made(tmp_path / "t"), cluster_by=("id",), target_file_size=8_000), record_of(tmp_path)
+
+    def fail(*_: object) -> int:
+        raise StoreError("the store does not answer")
+
+    monkeypatch.setattr(step_run, "query_cost", fail)
+    entries = maintain([table], Budget(), ArrowEngine, record)
+    assert [(entry.verb, entry.status, entry.error) for entry in entries] == [
+        ("z_order", "done", None),
+        ("checkpoint", "done", None),
+    ]
+    assert (entries[0].version, entries[0].measured) == (20, None)
+    assert [run.verb for run in record.finished(int(time.time() * 1000))] == ["checkpoint"]
+    assert plan_fleet([table], Budget(), record).plan.steps == ()
 
 
 def test_a_rewrite_makes_its_own_upkeep_due(tmp_path: Path) -> None:
@@ -313,17 +348,3 @@ def test_orders_are_dealt_by_their_bytes() -> None:
     orders = [WorkOrder("0" * 32, 0, str(size), {}, size) for size in (1, 7, 3, 4, 2)]
     assert sorted(sorted(order.bytes for order in share) for share in shares(orders, 2)) == [[1, 3, 4], [2, 7]]
     assert shares([], 2) == []
-
-
-def test_a_waiting_step_gets_its_turn() -> None:
-    large = Step("large", "optimize", 0, {}, "", Effect(bytes_read=100, bytes_written=100, query_bytes=10**9))
-    small = Step("small", "optimize", 0, {}, "", Effect(bytes_read=100, bytes_written=100, query_bytes=10**7))
-    budget = Budget(bytes=250)
-    now = 100 * 86_400_000
-
-    def chosen(days: float) -> list[str]:
-        since = now - int(days * 86_400_000)
-        return [step.table for step in choose([Candidate(large), Candidate(small, 1.0, since)], budget, now).steps]
-
-    assert chosen(0) == chosen(19) == ["large"]
-    assert chosen(21) == ["small"]  # 2 ** (21 / 3) is 128, more than the hundredfold gain

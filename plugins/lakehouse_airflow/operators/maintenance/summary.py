@@ -29,7 +29,7 @@ class LakehouseSummaryOperator(BaseOperator):
 
     Returns:
         ``{table: {verb: {"status", "reason", "version", "predicted", "measured"}}}``; ``measured`` is null for a step
-        that has failed.
+        that has failed or could not be measured.
     """
 
     template_fields = ("lakehouse_conn_id",)
@@ -73,7 +73,7 @@ class LakehouseSummaryOperator(BaseOperator):
 
 def _sentence(step: Mapping[str, Any]) -> str:
     if step["measured"] is None:
-        return f"{step['table']}: {step['verb']} {step['status']}: {step['error']}"
+        return f"{step['table']}: {step['verb']} {step['status']}: {step['error'] or 'the effect was not measured'}"
     numbers = ", ".join(
         f"{name.replace('_', ' ')} {step['measured'][name]} (predicted {step['predicted'][name]})"
         for name in _NUMBERS

@@ -1,0 +1,67 @@
+"""The plan of a maintenance run: the steps and the parts within its budget, and their order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse_lib.fleet.planner.budget import Budget
+from lakehouse_lib.fleet.planner.plan import Candidate, choose, part_reading, part_within
+from lakehouse_lib.fleet.planner.step import Effect, Parts, Step
+
+
+def rewrite(parts: Parts, factor: float = 1.0) -> Step:
+    """A step of one second with these parts. The bytes that it writes are corrected by a factor."""
+    predicted = replace(parts.effect().scaled({"bytes_written": factor}), seconds=1.0)
+    return Step("t", "optimize", 0, {}, "files are small", predicted, uncorrected=parts.effect(), parts=parts)
+
+
+def parts_of(read: list[int], written: list[int]) -> Parts:
+    counts = np.ones(len(read), np.int64)
+    return Parts(2 * counts, counts, np.array(read, np.int64), np.array(written, np.int64), 10**9 * counts)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 10**9), st.floats(0, 1)), min_size=1, max_size=20),
+    st.floats(0.1, 3),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+def test_parts_are_within_the_budget_and_are_chosen_again_by_the_bytes_to_read(
+    sizes: list[tuple[int, float]], factor: float, share: float, seconds: float
+) -> None:
+    step = rewrite(
+        parts_of([size for size, _ in sizes], [int(size * live_share) for size, live_share in sizes]), factor
+    )
+    left = int(step.bytes * share)
+    part = part_within(step, left, seconds)
+    if part is None or part is step:
+        return
+    assert part.bytes <= left
+    assert part.predicted.seconds <= seconds * (1 + 1e-9)
+    assert part_reading(step, part.arguments["max_bytes"]) == part
+
+
+def test_a_plan_stays_within_its_budget_and_has_the_steps_without_bytes() -> None:
+    """The first part has more bytes to write than the average."""
+    step = rewrite(parts_of([100, 100], [100, 0]))
+    vacuum = Step("t", "vacuum", 0, {}, "", Effect(files_removed=1, bytes_freed=10))
+    plan = choose([Candidate(vacuum), Candidate(step)], Budget(bytes=150), 0)
+    assert (plan.steps, plan.deferred) == ((vacuum,), (step,))
+
+
+def test_a_waiting_step_gets_its_turn() -> None:
+    large = Step("large", "optimize", 0, {}, "", Effect(bytes_read=100, bytes_written=100, query_bytes=10**9))
+    small = Step("small", "optimize", 0, {}, "", Effect(bytes_read=100, bytes_written=100, query_bytes=10**7))
+    budget = Budget(bytes=250)
+    now = 100 * 86_400_000
+
+    def chosen(days: float) -> list[str]:
+        since = now - int(days * 86_400_000)
+        return [step.table for step in choose([Candidate(large), Candidate(small, 1.0, since)], budget, now).steps]
+
+    assert chosen(0) == chosen(19) == ["large"]
+    assert chosen(21) == ["small"]  # 2 ** (21 / 3) is 128, more than the hundredfold gain
