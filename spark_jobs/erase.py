@@ -83,14 +83,19 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
 
 
 def _mask_error(error: Exception, predicate: str) -> Exception:
-    """The error without the predicate's values. An error of the library keeps its type.
+    """The error without the predicate's values. An error of the library keeps its type and its code.
 
     An error of the library shows the label instead of the predicate, but may contain a path with a partition value.
     Errors of Arrow and Spark quote values of rows. The masked traceback of such an error is printed on standard error.
     """
     if isinstance(error, DeltaError):
-        hint = None if error.hint is None else _mask(error.hint, predicate)
-        return type(error)(_mask(error.message, predicate), table=error.table, version=error.version, hint=hint)
+        return type(error)(
+            _mask(error.message, predicate),
+            table=error.table,
+            version=error.version,
+            hint=None if error.hint is None else _mask(error.hint, predicate),
+            code=error.code,
+        )
     print(_mask("".join(traceback.format_exception(error)), predicate), file=sys.stderr)  # noqa: T201
     return RuntimeError(f"{type(error).__name__}: {_mask(str(error), predicate)}")
 

@@ -135,7 +135,7 @@ def _through(
     snapshot = opened.get(through.table, optional=through.quarantine)
     if snapshot is None:
         return
-    column = snapshot.field(through.select).name
+    column = _keys(snapshot, through.table, through.select, ()).column
     values = {value}
     if through.quarantine:
         keys = KeyTexts.of(values, _loaded_as(subject, opened, through.key, value))

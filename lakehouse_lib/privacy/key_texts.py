@@ -91,7 +91,7 @@ def read_keys(texts: pa.Array, types: Collection[pa.DataType]) -> set[int | str]
 
 
 def _read(texts: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """The texts as numbers, as the load reads them; null for a text that the load cannot read as a number."""
+    """The texts as numbers, as a load with decimal points reads them; null for a text that is not such a number."""
     # A failing cast is slow, so only texts that look like numbers are cast.
     return from_text(pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, None), data_type)[0]
 

@@ -26,7 +26,8 @@ class Place:
         rows, files: the number of rows and files in that version; a row with two of the keys counts twice.
         unattributed: records of a quarantine whose key is missing or unreadable, for each key column.
         erase_mentions: whether ``keys`` and ``rows`` include unattributed records that mention the person.
-        on_disk: ``{"rows", "files_with_rows", "files", "unreadable"}``, counted in every Parquet file in the folder.
+        on_disk: ``{"rows", "files_with_rows", "files", "unreadable"}``, counted in every Parquet file in the folder;
+            before ``with_disk`` only ``{"rows": 0}``.
     """
 
     table: str

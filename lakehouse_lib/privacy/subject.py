@@ -70,7 +70,8 @@ class Subject:
         """The identifier as a Python value: an int for ``long``, a str for ``string``.
 
         Raises:
-            InvalidArgumentError: the identifier is empty, or ``id_type`` is ``long`` and it is not a 64-bit integer.
+            InvalidArgumentError: the identifier is empty or a boolean, or ``id_type`` is ``long`` and it is not a
+                64-bit integer.
         """
         text = subject_id if isinstance(subject_id, str) else "" if subject_id is None else str(subject_id)
         if isinstance(subject_id, bool) or not text.strip():

@@ -38,6 +38,8 @@ _META = ("_source", "_file", "_line", "_column", "_rule", _RAW)
 # characters, such as delimiters and quotes, separate fields.
 _SEPARATORS = r"[^0-9A-Za-z_.+\-]+"
 _FIELD = re.compile(r"[0-9A-Za-z_.+\-]+")
+# A whole number as texts and JSON may have it: 17, +17, 17.0 and 17e0. A comparison reads the zeros before the digits.
+_WHOLE = r"^\+*([0-9]+)(\.0*)?([eE][+\-]?0+)?$"
 # The most characters of unreadable keys in a condition. Beyond that, a condition on runs of lines is shorter.
 _MOST_LISTED = 20_000
 # Two conditions of this length, for two key columns of a table, still fit into one condition.
@@ -129,15 +131,18 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
         keys: the person's keys; a key that is not a single field is searched in the whole text of a record.
 
     Raises:
-        InvalidPredicateError: the records are in too many runs of lines for one condition.
+        InvalidPredicateError: the records are in too many runs of lines for one condition, or a record that is selected
+            by its origin has no ``_source``, ``_file`` or ``_line``.
     """
     if any(name not in snapshot.schema for name in _META):
         return None
-    texts, unreadable_lines = _ill_typed(snapshot, key, keys, engine)
+    unreadable_name = f"quarantined records without a readable {key}"
+    mention_name = f"quarantined records that mention one of {len(keys.texts)} keys"
+    texts, unreadable_lines = _ill_typed(snapshot, key, keys, engine, unreadable_name)
     column = snapshot.field(key)
     unattributed = Unattributed(key, ColumnKeys.of(column, texts), unreadable_lines, 0, ())
     condition = unattributed.predicate
-    _check_length(snapshot, condition, f"quarantined records without a readable {key}")
+    _check_length(snapshot, condition, unreadable_name)
     predicate = expressions.parse(condition, snapshot.schema, table=snapshot.store.root, label=sql.LABEL)
     names = ["_source", "_file", "_line", _RAW, column.name]
     reader: pa.RecordBatchReader = engine.read(snapshot, names, predicate)
@@ -147,15 +152,13 @@ def find(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> Unattr
         records += len(batch)
         text = pc.coalesce(batch.column(_RAW), batch.column(names[-1]))
         _note(lines, batch.filter(_mentions(text, keys)))
-    unattributed = replace(unattributed, records=records, mentioned=_by_place(lines))
-    _check_length(
-        snapshot, unattributed.mentions_predicate, f"quarantined records that mention one of {len(keys.texts)} keys"
-    )
+    unattributed = replace(unattributed, records=records, mentioned=_by_place(snapshot, lines, mention_name))
+    _check_length(snapshot, unattributed.mentions_predicate, mention_name)
     return unattributed
 
 
 def _ill_typed(
-    snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine
+    snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine, name: str
 ) -> tuple[set[str], tuple[RecordLines, ...]]:
     """The unreadable texts of ``key`` in records that were rejected because of another column.
 
@@ -175,16 +178,17 @@ def _ill_typed(
         unreadable_texts.update(unreadable.to_pylist())
         _note(lines, batch.filter(pc.is_in(batch.column(3), value_set=unreadable)))
     if sum(map(len, unreadable_texts)) > _MOST_LISTED:
-        return set(), _by_place(lines)
+        return set(), _by_place(snapshot, lines, name)
     return unreadable_texts, ()
 
 
 def _mentions(text: pa.Array, keys: KeyTexts) -> pa.Array:
     fields = pc.split_pattern_regex(pc.fill_null(text, ""), _SEPARATORS)
     flat = pc.list_flatten(fields)
-    hits = keys.among(flat)
+    plain = pc.utf8_rtrim(flat, ".+-")  # such as the full stop of a sentence
     if keys.numbers:
-        hits = pc.or_(hits, keys.among(pc.utf8_ltrim(flat, "+")))
+        plain = pc.replace_substring_regex(plain, _WHOLE, r"\1")
+    hits = pc.or_(keys.among(flat), keys.among(plain))
     rows = pc.unique(pc.list_parent_indices(fields).filter(hits))
     is_mention = pc.is_in(pa.array(range(len(text)), rows.type), value_set=rows)
     for value in keys.texts.to_pylist():
@@ -198,7 +202,14 @@ def _note(lines: _Places, records: pa.RecordBatch) -> None:
         lines[source, file].add(line)
 
 
-def _by_place(lines: _Places) -> tuple[RecordLines, ...]:
+def _by_place(snapshot: Snapshot, lines: _Places, name: str) -> tuple[RecordLines, ...]:
+    if any(None in place or None in numbers for place, numbers in lines.items()):
+        raise InvalidPredicateError(
+            f"{name} have NULL as _source, _file or _line; expected values, by which a condition selects the records",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Nothing was changed. Set these columns of the records, then locate the person again",
+        )
     return tuple(RecordLines(source, file, _runs(lines[source, file])) for source, file in sorted(lines))
 
 

@@ -35,6 +35,7 @@ def test_the_first_delete_that_fails_is_the_last_one(spark: Any, tmp_path: Path)
     with pytest.raises(FailedAfterWork) as failure:
         run(spark)
     assert isinstance(failure.value.error, DeltaProtocolError)
+    assert failure.value.error.code == "DELTA_APPEND_ONLY"
     (done,) = failure.value.result["tables"]
     assert (done["table"], done["version"], done["metrics"]["numDeletedRows"]) == (tables[0], 1, 1)
     assert [DeltaTable(table).version() for table in tables] == [1, 0, 0]

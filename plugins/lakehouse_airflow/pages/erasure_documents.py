@@ -50,7 +50,7 @@ def documents_of(registry: Registry, subject: str, request: str) -> Documents:
     """
     ledger = open_ledger(registry)
     documents = _read(ledger, request) if is_request(request) else None
-    if documents is None or (documents.plan.get("kind"), documents.plan["subject"]) != (KIND, subject):
+    if documents is None or documents.plan.get("kind") != KIND or documents.plan["subject"] != subject:
         raise HTTPException(404, f"the ledger has no request {request} about a {subject}")
     return documents
 

@@ -112,11 +112,15 @@ def test_an_erasure_is_shown_to_those_who_may_read_its_dag(person: Run, monkeypa
 
 
 def test_a_request_about_a_repair_is_no_erasure(person: Run) -> None:
-    plan: dict[str, Any] = {**json.loads(json.dumps(person.plan())), "kind": "repair", "request": "f" * 20}
-    ledger().put("f" * 20, "plan", plan)
+    plan: dict[str, Any] = {**json.loads(json.dumps(person.plan())), "kind": "repair"}
+    without_subject = {key: value for key, value in plan.items() if key != "subject"}  # as the plan of a repair
     client = api_client()
-    assert client.get("/lakehouse/erasures/customer/" + "f" * 20).status_code == 404
-    assert "f" * 20 not in client.get("/lakehouse/erasures").text
+    for request, document in (("f" * 20, plan), ("e" * 20, without_subject)):
+        ledger().put(request, "plan", {**document, "request": request})
+        page = client.get(f"/lakehouse/erasures/customer/{request}", headers=BROWSER)
+        assert page.status_code == 404
+        assert f"the ledger has no request {request} about a customer" in page.text
+        assert request not in client.get("/lakehouse/erasures").text
 
 
 def run_in(state: str, *, asking: bool = False) -> RunState:

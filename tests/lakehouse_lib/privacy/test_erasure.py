@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -265,7 +267,7 @@ def test_a_selected_key_that_is_not_whole_is_refused_without_showing_it(tables: 
     DeltaTable(tables["orders"]).delete()
     write_deltalake(
         tables["orders"],
-        pa.table({"o_orderkey": pa.array([4711.25]), "o_custkey": pa.array([3], pa.int64())}),
+        pa.table({"o_orderkey": [Decimal("4711.25")], "o_custkey": [3]}),
         mode="overwrite",
         schema_mode="overwrite",
     )
@@ -273,3 +275,14 @@ def test_a_selected_key_that_is_not_whole_is_refused_without_showing_it(tables: 
         locate(SUBJECT, 3, tables)
     assert refused.value.code == "DELTA_INVALID_SUBJECT"
     assert "4711" not in str(refused.value)
+
+
+@pytest.mark.parametrize("value", [True, float("nan"), 1.0, dt.date(2026, 1, 1), b"1", {"id": 1}])
+def test_a_selected_column_of_another_type_is_refused(tables: dict[str, str], value: object) -> None:
+    orders = pa.table({"o_orderkey": [value], "o_custkey": [3]})
+    write_deltalake(tables["orders"], orders, mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(
+        InvalidArgumentError, match=r"key column o_orderkey of orders is .*; expected a string"
+    ) as refused:
+        locate(SUBJECT, 3, tables)
+    assert refused.value.code == "DELTA_INVALID_SUBJECT"

@@ -19,7 +19,7 @@ ROWS: list[dict[str, object]] = [
     {"key": None, "_raw": "17,x"},
     {"key": None, "_raw": "x|'17'|y"},
     {"key": None, "_raw": '{"key": 17'},
-    {"key": None, "_raw": "1996-03-17,117,17.00,x17,17x"},
+    {"key": None, "_raw": "1996-03-17,117,17.50,x17,17x"},
     {"key": None, "_raw": ""},
     {"key": None},
     {"key": "17 or 18", "_column": "key"},
@@ -79,10 +79,28 @@ def test_an_id_that_begins_with_a_plus_is_no_other(tmp_path: Path) -> None:
 
 
 def test_an_id_is_mentioned_however_it_is_spelled(tmp_path: Path) -> None:
-    raw = ["0017;x", "x,+17", "'+0017'", "17.0", "-17", "170", "0x17", "00"]
+    spelled = ["0017;x", "x,+17", "'++0017'", "of 17.", "17-", '{"k": 17.0}', '{"k":17e0}', '["17.00E+00"]']
+    raw = [*spelled, "17.5", "17e1", "-17", "170", "0x17", "00", "17.x", "1.7"]
     unknown = located(quarantine(tmp_path / "q", [{"_raw": text} for text in raw])).unattributed
     assert unknown is not None
-    assert unknown.places == ("b.csv line 1", "b.csv line 2", "b.csv line 3")
+    assert unknown.places == tuple(f"b.csv line {number + 1}" for number in range(len(spelled)))
+
+
+def test_a_text_is_mentioned_at_the_end_of_a_sentence(tmp_path: Path) -> None:
+    uri = quarantine(tmp_path / "q", [{"_raw": text} for text in ("of C-17.", "C-17", "C-17.5", "C-17.0")])
+    unknown = located(uri, "C-17", "string").unattributed
+    assert unknown is not None
+    assert unknown.places == ("b.csv line 1", "b.csv line 2")
+
+
+@pytest.mark.parametrize("column", ["_source", "_file"])
+def test_a_mention_without_an_origin_is_refused(tmp_path: Path, column: str) -> None:
+    uri = quarantine(tmp_path / "q", [{"_raw": "17", column: None}, {"_raw": "17"}, {"_raw": "18", column: None}])
+    with pytest.raises(InvalidPredicateError, match="that mention one of 1 keys have NULL as _source, _file or _line"):
+        located(uri)
+    unknown = located(uri, 19).unattributed
+    assert unknown is not None
+    assert (unknown.records, unknown.mentions) == (3, 0)
 
 
 def test_another_sources_file_of_the_same_name_is_another_place(tmp_path: Path) -> None:
