@@ -2,8 +2,9 @@
 
 Beside the table, under ``_ingest/SOURCE/``:
 
-- ``N.json`` (20 digits): the intent of batch N: its files with size, time and digest, and its rules (format, schema,
-  suite, conditions of the table, partition columns of a new table), so that a redo after a crash gives the same rows.
+- ``N.json`` (20 digits): the intent of batch N: its files with size, time and digest, its rules (format, schema, suite,
+  conditions of the table, partition columns of a new table), so that a redo after a crash gives the same rows, and the
+  id of the run that has put it.
 - ``N.outcome.json``: the decision to load the batch, with the refused files, or the reason why it is given up. It is
   put before the commit; only the table's ``txn(SOURCE, N)`` says that the batch is committed.
 - ``identity.json``: the unique id of this log.
@@ -37,22 +38,27 @@ _SOURCE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
 
 @dataclass(frozen=True)
 class Intent:
-    """The intent of batch ``number``: its files, and the source's rules at that time (plain JSON)."""
+    """The intent of batch ``number``: its files, and the source's rules at that time (plain JSON).
+
+    Attributes:
+        run: the id of the run that has begun the batch, so that intents of two runs always differ; old intents lack it.
+    """
 
     number: int
     files: tuple[Fingerprint, ...]
     rules: Mapping[str, Any]
+    run: str = ""
 
     def to_bytes(self) -> bytes:
-        return _dump({"batch": self.number, "files": [file.to_json() for file in self.files], "rules": self.rules})
+        files = [file.to_json() for file in self.files]
+        return _dump({"batch": self.number, "files": files, "rules": self.rules, "run": self.run})
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str) -> Intent:
         value = _load(data, path)
         try:
-            return cls(
-                int(value["batch"]), tuple(Fingerprint.from_json(file) for file in value["files"]), value["rules"]
-            )
+            files = tuple(Fingerprint.from_json(file) for file in value["files"])
+            return cls(int(value["batch"]), files, value["rules"], str(value.get("run", "")))
         except (KeyError, TypeError, ValueError) as error:
             raise _invalid_entry(path) from error
 
@@ -135,16 +141,24 @@ class IntentLog:
         return intents, outcomes
 
     def put(self, entry: Intent | Outcome) -> bool:
-        """Put an entry if absent; False: another process has put it.
+        """Put an entry if absent; False: the log has another entry of this name, from another process.
 
         Raises:
             ConcurrentTransactionError: the batch is settled and folded, so the name of its entry was free again. No run
                 reads the entry that was put, and the next fold deletes it.
         """
         path = self.outcome_path(entry.number) if isinstance(entry, Outcome) else self._path(entry.number)
-        done = self.store.put_if_absent(path, entry.to_bytes())
+        data = entry.to_bytes()
+        done = self.store.put_if_absent(path, data) or self._is_stored(path, data)
         self._check_not_folded(entry.number)
         return done
+
+    def _is_stored(self, path: str, data: bytes) -> bool:
+        """Whether this entry was put. If an answer is lost, the repeated put fails because the first try has put it."""
+        try:
+            return self.store.read(path) == data
+        except ObjectNotFoundError:
+            return False
 
     def decide(self, outcome: Outcome) -> Outcome:
         """Put the outcome if the batch has none; returns the outcome that is in the log.

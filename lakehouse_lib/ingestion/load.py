@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -102,7 +103,7 @@ class Load:
         return self.state.history
 
     def nothing_to_do(self) -> LoadResult | None:
-        """The result if there is no new file and no unsettled batch; else None."""
+        """The result if no file is new and no batch is unsettled; else None."""
         if self.files.new.num_rows or self.history.unsettled is not None:
             return None
         self.state.fold()
@@ -124,8 +125,8 @@ class Load:
                 f"batch {number} of source {self.source.name!r} cannot be given up: a run has decided to load it, and "
                 "may be committing it",
                 table=self.source.table,
-                hint="Run the load without --give-up; it finishes the batch. If the batch's files are lost and no run "
-                f"is alive, delete {self.intents.outcome_path(number)} and give the batch up then",
+                hint="Run the load without --give-up; it finishes the batch. If it cannot, and no run is alive, delete "
+                f"{self.intents.outcome_path(number)} and give the batch up then",
             )
         self.state.read()
         self.files = self.state.look()
@@ -150,9 +151,9 @@ class Load:
             on_progress: called with the files, bytes and rows when a file task ends.
 
         Raises:
-            UnsupportedFeatureError: the rows need Spark, and there is no session.
+            UnsupportedFeatureError: the rows need Spark, and ``spark`` is None.
             ConcurrentTransactionError: another run has begun, loaded or given up the batch.
-            QualityError, SourceChangedError, CommitFailedError: as ``Batch.load``.
+            QualityError, SourceChangedError, CommitFailedError, CommitUnknownError: as ``Batch.load``.
         """
         judge = None
         if spark is not None:
@@ -182,7 +183,7 @@ class Load:
             self.store.delete_many(self.intents.staged(self.history.settled))  # staged by the killed run
             self.files = settled_states(self.files, self.state.look())
         files = self.files
-        number = self.history.next_number
+        number, run = self.history.next_number, uuid.uuid4().hex
         waiting = list(files.waiting)
         suite = self.source.suite
         if files.new.num_rows and judge is not None and suite and suite_on_arrow(suite, self.source.schema) is None:
@@ -193,7 +194,7 @@ class Load:
             waiting += [file.name for file in batch if file.name not in read]
             if not fingerprints:
                 continue
-            intent = Intent(number, fingerprints, self._rules(fingerprints))
+            intent = Intent(number, fingerprints, self._rules(fingerprints), run)
             if not self.intents.put(intent):
                 raise ConcurrentTransactionError(
                     f"another run of source {self.source.name!r} has begun batch {number}",

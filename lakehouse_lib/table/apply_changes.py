@@ -35,8 +35,8 @@ def apply_changes(
 ) -> ChangeResult:
     """Apply change events of a source to a table in one commit; see docs/change-events.md.
 
-    The resulting table depends only on the set of events, not on their order or batches, or on repeated events. If the
-    table does not exist, it is created.
+    The resulting table depends only on the set of events, not on their order or batches, or on repeated events, if all
+    events have the same columns or ``ignore_null_updates`` is True. If the table does not exist, it is created.
 
     Args:
         events: data as in ``write_deltalake``; it is read into memory.

@@ -11,6 +11,7 @@ import logging
 import os
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ import pyarrow as pa
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.errors import (
     CommitFailedError,
+    CommitUnknownError,
     ConcurrentTransactionError,
     ConstraintViolatedError,
     DeltaError,
@@ -86,7 +88,7 @@ class Batch:
         """Prepare the batch.
 
         Args:
-            judge: judges and writes the rows that need Spark, and runs large batches; None: there is no Spark session.
+            judge: judges and writes the rows that need Spark, and runs large batches; None: without a Spark session.
             counter: counts the files and rows that are read; None: the load has no observer.
         """
         self.intent = intent
@@ -115,21 +117,26 @@ class Batch:
                 batch is loaded.
             ConcurrentTransactionError: another run has loaded the batch or given it up.
             CommitFailedError: a concurrent commit conflicts with the batch.
-            UnsupportedFeatureError: the rows need Spark, and there is no session.
+            CommitUnknownError: the store gave no answer to the commit, so the batch may be loaded.
+            UnsupportedFeatureError: the rows need Spark, and ``judge`` is None.
         """
         files = self._check_files() if redo else self.intent.files
         staging = self.intents.staging(self.intent.number, uuid.uuid4().hex[:12])
         try:
             return self._load(files, staging, redo=redo)
-        except ConcurrentTransactionError:
+        except (ConcurrentTransactionError, CommitUnknownError):
             raise
         except Exception as error:
             # Another run that commits the batch deletes all staged files of the batch, also those of this run.
-            if last_batch(snapshot_if_any(self.store), self.source.name) == self.intent.number:
+            loaded = None
+            with suppress(DeltaError):  # the caller reports the error that led here
+                loaded = last_batch(snapshot_if_any(self.store), self.source.name)
+            if loaded is not None and loaded >= self.intent.number:
                 raise self._concurrent_run_error("has loaded") from error
             raise
         finally:
-            self._unstage(staging)
+            with suppress(DeltaError):  # a later run deletes the staged rows of settled batches
+                self._unstage(staging)
 
     def _load(self, files: Sequence[Fingerprint], staging: str, *, redo: bool) -> BatchResult:
         plan = self._plan()
@@ -262,13 +269,24 @@ class Batch:
             raise self._not_loaded(error, written.refused) from error
 
     def _not_loaded(self, error: DeltaError, refused: Mapping[str, str] | None = None) -> QualityError:
-        """Give the batch up, because its rows break a rule of the suite or of the table; returns the error to raise."""
-        self.intents.decide(Outcome(self.intent.number, refused or {}, error.description))
+        """Give the batch up, because its rows break a rule of the suite or of the table; returns the error to raise.
+
+        If a run has decided to load the batch, it stays unsettled: that run may be committing it.
+        """
+        outcome = self.intents.decide(Outcome(self.intent.number, refused or {}, error.description))
+        hint = error.hint
+        if outcome.given_up is None:
+            path = self.intents.outcome_path(self.intent.number)
+            hint = (
+                "A run has decided to load the batch, so it stays unsettled. Drop a constraint that the table got after"
+                f" this decision, and run the load again. Or, if no run is alive, delete {path} and give the batch up "
+                "with --give-up"
+            )
         return QualityError(
             f"batch {self.intent.number} ({', '.join(file.name for file in self.intent.files)}) was not loaded: "
             f"{error.message}",
             table=self.source.table,
-            hint=error.hint,
+            hint=hint,
         )
 
     def _quarantine(self, plan: PlannedWrite, files: pa.Table, number: int = 0) -> None:

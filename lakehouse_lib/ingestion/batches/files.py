@@ -110,7 +110,7 @@ class BatchFiles:
 
 
 def suite_on_arrow(suite: Any, schema: Schema) -> Translation | None:
-    """The suite as functions of record batches; None: there is no suite, or Arrow cannot judge all its rules.
+    """The suite as functions of record batches; None: ``suite`` is None, or Arrow cannot judge all rules.
 
     Raises:
         QualityError: the suite is malformed, or names an unknown column.
@@ -163,7 +163,7 @@ class BatchWriter:
         schema, suite, table_rules, source_format: the rules of the batch's intent.
         plan, quarantine: the planned writes of valid and of rejected rows.
         engine: runs the tasks.
-        judge: judges and writes rows that need Spark; None: there is no session.
+        judge: judges and writes rows that need Spark; None: the load has no session.
         counter: counts the files and rows that are read; None: the load has no observer.
     """
 
@@ -203,7 +203,7 @@ class BatchWriter:
             staging: the start of the paths of staged rows.
 
         Raises:
-            UnsupportedFeatureError: the rows need Spark, and there is no session or the suite has key rules.
+            UnsupportedFeatureError: the rows need Spark, and ``judge`` is None or the suite has key rules.
         """
         self.check_keys()
         if self.by_spark and self.judge is None:

@@ -67,8 +67,8 @@ class BatchReport:
 
     Attributes:
         state: ``loaded``, ``given up`` or ``unfinished``. The next run finishes an unfinished batch.
-        files: the number of its files, refused files included; None: the batch is folded, and its files are not in the
-            newest segments.
+        files: the number of its files, refused files included. If the batch is folded, files whose names are in a later
+            batch may be left out. None: the batch is folded, and its files are not in the newest segments.
         bytes: the size of these files; None: as for ``files``.
         names: the names of the first of these files; empty if the batch is folded.
         refused: name -> reason, for each refused file.

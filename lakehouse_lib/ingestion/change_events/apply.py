@@ -63,9 +63,10 @@ def apply_changes(
 ) -> ChangeResult:
     """Apply change events to a table in one commit.
 
-    The table depends only on the events that were applied, and not on their order, batches or repetition. Deletions
-    are recorded in a second table before the commit: an event that arrives late, with an earlier sequence, must not
-    insert the row of a deleted key again. Every step can be repeated: after a kill, run it again with the same events.
+    The table depends only on the events that were applied, and not on their order, batches or repetition, if all events
+    have the same columns or the rules have ``ignore_null_updates``. Deletions are recorded in a second table before the
+    commit: an event that arrives late, with an earlier sequence, must not insert the row of a deleted key again. Every
+    step can be repeated: after a kill, run it again with the same events.
 
     Args:
         events: keys, sequence, the columns of the table, and the columns of ``rules.apply_as_deletes``.
@@ -128,13 +129,14 @@ def _apply(
     _record_deletions(deleted_keys, changes, rules, engine)
     last = snapshot.transactions.get(_APPLICATION)
     order = Transaction(_APPLICATION, 0 if last is None else last.version + 1)
+    ordered = replace(properties, app_transactions=(*(properties.app_transactions or ()), order))
     result = _merge(
         snapshot,
         changes.rows,
         [*rules.keys, *([START] if rules.keeps_history else ())],
         _clauses(changes.rows, rules),
         engine,
-        replace(properties, app_transactions=(*(properties.app_transactions or ()), order)),
+        ordered,
     )
     if isinstance(result, EarlierChangeResult):  # of another run, which had not seen the deletions of this one
         raise ConcurrentTransactionError(
@@ -143,11 +145,15 @@ def _apply(
             version=result.version,
             hint="Run it again",
         )
-    if result.version is None and properties.app_transactions:  # nothing changes, but the transactions are committed
+    version = result.version
+    if version is None and (properties.app_transactions or events.is_delete.any()):
+        # No row changes. But a run that has read the deletions before this run or a killed run recorded its own must
+        # not commit its rows.
         empty = Incoming(None, snapshot.schema.to_arrow())
-        result = write(snapshot.store, empty, Write("append"), engine, snapshot=snapshot, commit_properties=properties)
+        written = write(snapshot.store, empty, Write("append"), engine, snapshot=snapshot, commit_properties=ordered)
+        version = written.version
     counts = {"numEvents": len(rows), "numDuplicateEvents": events.duplicate_count}
-    return replace(result, metrics={**result.metrics, **counts})
+    return replace(result, version=version, metrics={**result.metrics, **counts})
 
 
 def _with_history(snapshot: Snapshot, events: pa.Table, rules: ChangeRules) -> Snapshot:

@@ -70,10 +70,10 @@ def follow_events(
     Args:
         events: the store of the table of events.
         deleted_keys, merges_schema: as in ``apply_changes``.
-        on_commit: called after each batch, with the result of all batches so far.
+        on_commit: called after each batch from the first commit on, with the result of all batches so far.
 
     Returns:
-        the sums of the metrics of ``apply_changes``; without new events, ``version`` is None and there are no metrics.
+        the sums of the metrics of ``apply_changes``; without new events, ``version`` is None and the metrics are empty.
 
     Raises:
         VersionNotFoundError: a commit of the table of events that was not applied was cleaned up.

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.ingestion.change_events.events import ChangeEvents, group_starts
 from lakehouse_lib.ingestion.change_events.latest import RowChanges, column_of, column_sequence, struct_of, values_at
 from lakehouse_lib.ingestion.change_events.rules import ACTION, END, SEQUENCES, START, ChangeRules
+from lakehouse_lib.ingestion.change_events.stored_rows import key_columns
 
 _ROW, _DELETION, _EVENT = 0, 1, 2
 
@@ -27,7 +28,8 @@ def history_rows(events: ChangeEvents, current: pa.Table, deleted: pa.Table, rul
     names = [name for name in events.rows.column_names if name not in (*keys, sequence)]
     points = _points(events, current, deleted, keys, sequence)
     kind, place = points["kind"].to_numpy(), points["place"].to_numpy()
-    starts = group_starts(points, keys)
+    key_names = points.column_names[: len(keys)]
+    starts = group_starts(points, key_names)
     is_delete = (kind == _DELETION) | (kind == _EVENT) & _at(events.is_delete, place, kind == _EVENT)
 
     following = np.arange(1, len(points) + 1)
@@ -57,32 +59,33 @@ def history_rows(events: ChangeEvents, current: pa.Table, deleted: pa.Table, rul
             )
         columns[name] = values_at(values, stored, index)
     action = np.select([changed, is_event & ~is_delete], ["update", "insert"], "")
-    rows = points.select(keys)
+    rows = points.select(key_names).rename_columns(keys)
     for name, column in columns.items():
         rows = rows.append_column(events.rows.schema.field(name), column)
     rows = rows.append_column(START, sequences).append_column(END, end)
     if rules.ignore_null_updates:
         rows = rows.append_column(SEQUENCES, struct_of(chosen_sequences))
     rows = rows.append_column(ACTION, pa.array(action, pa.string())).filter(pa.array(action != ""))
-    deletions = points.filter(pa.array(is_event & is_delete)).select([*keys, "sequence"])
+    deletions = points.filter(pa.array(is_event & is_delete)).select([*key_names, "sequence"])
     return RowChanges(rows, deletions.rename_columns([*keys, sequence]))
 
 
 def _points(events: ChangeEvents, current: pa.Table, deleted: pa.Table, keys: list[str], sequence: str) -> pa.Table:
-    """The rows, deletions and events, sorted by key and sequence.
+    """The rows, deletions and events, sorted by key and sequence: the ``key_columns``, sequence, kind and place.
 
     If several have the same key and sequence, only one is left: the row, else the deletion, else the event.
     """
     parts = []
     for kind, table, name in ((_ROW, current, START), (_DELETION, deleted, sequence), (_EVENT, events.rows, sequence)):
-        part = table.select(keys).append_column("sequence", table[name].cast(events.sequence.type))
+        part = key_columns(table, keys).append_column("sequence", table[name].cast(events.sequence.type))
         part = part.append_column("kind", pa.array(np.full(len(table), kind, np.int8)))
         parts.append(part.append_column("place", pa.array(np.arange(len(table)))))
     schema = parts[-1].schema
     points = pa.concat_tables([part.cast(schema) for part in parts])
-    order = [(name, "ascending") for name in (*keys, "sequence", "kind")]
+    by_sequence = [*schema.names[: len(keys)], "sequence"]
+    order = [(name, "ascending") for name in (*by_sequence, "kind")]
     points = points.take(pc.sort_indices(points, order)).combine_chunks()
-    return points.filter(pa.array(group_starts(points, [*keys, "sequence"]))).combine_chunks()
+    return points.filter(pa.array(group_starts(points, by_sequence))).combine_chunks()
 
 
 def _same(a: pa.ChunkedArray, b: pa.ChunkedArray) -> np.ndarray:

@@ -58,9 +58,15 @@ def positions(keys: pa.Table, rows: pa.Table, names: list[str]) -> np.ndarray:
         rows: at most one row for each key.
         names: the key columns.
     """
-    numbered = rows.select(names).append_column("position", pa.array(np.arange(len(rows))))
-    numbered_keys = keys.select(names).append_column("group", pa.array(np.arange(len(keys))))
-    pairs = numbered_keys.join(numbered, names, join_type="inner")
+    rows, keys = key_columns(rows, names), key_columns(keys, names)
+    numbered = rows.append_column("position", pa.array(np.arange(len(rows))))
+    numbered_keys = keys.append_column("group", pa.array(np.arange(len(keys))))
+    pairs = numbered_keys.join(numbered, keys.column_names, join_type="inner")
     places = np.full(len(keys), -1)
     places[pairs["group"].to_numpy()] = pairs["position"].to_numpy()
     return places
+
+
+def key_columns(rows: pa.Table, names: list[str]) -> pa.Table:
+    """The key columns, named ``k0``, ``k1`` and so on: a key may have the name of a column that is added to them."""
+    return rows.select(names).rename_columns([f"k{place}" for place in range(len(names))])

@@ -117,5 +117,8 @@ def text_of(value: Any, name: str) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a JSON value is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether a JSON value is a finite number, within the limits of a double."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False

@@ -32,6 +32,8 @@ _LONG = 2**63
 #: The decimal digits of Spark's integer types, as ``DecimalType.forType`` has them.
 DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 _MOST_DIGITS = 38
+#: A double that is greater than every number of an integer or decimal type.
+_BEYOND = 1e39
 
 
 def compare(column: Column, operator: str, value: Any) -> Condition:
@@ -137,6 +139,7 @@ def _limits(kind: pa.DataType) -> tuple[int, int]:
 
 
 def _cut_double(value: float, scale: int) -> tuple[int, int]:
+    value = max(-_BEYOND, min(value, _BEYOND))  # the largest double has no double after it
     power = 10**scale
     below, above = (Fraction(math.nextafter(value, end)) * power for end in (-math.inf, math.inf))
     middle = Fraction(value) * power

@@ -95,7 +95,7 @@ class RowCount:
 
 @dataclass(frozen=True)
 class PresentShare:
-    """The share of rows in which a column is not null; 0 if there are no rows. A state is (rows, non-null values)."""
+    """The share of rows in which a column is not null; 0 without rows. A state is (rows, non-null values)."""
 
     column: str
     limits: Limits

@@ -44,8 +44,8 @@ def check_patterns(rules: Iterable[Rule]) -> None:
         QualityError: a rule has such a pattern.
     """
     for rule in rules:
-        patterns = [rule.arguments.get("regex"), *(rule.arguments.get("regex_list") or ())]
-        for pattern in patterns:
+        listed = rule.arguments.get("regex_list")
+        for pattern in [rule.arguments.get("regex"), *(listed if isinstance(listed, list) else ())]:
             if isinstance(pattern, str) and repeats_a_repetition(pattern):
                 raise QualityError(
                     f"the rule {rule.id} has the pattern {pattern}, which repeats a repetition and may take hours; "

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakehouse_lib.arrow.values import strings
-from lakehouse_lib.errors import InvalidArgumentError, LandingError
+from lakehouse_lib.errors import InvalidArgumentError, LandingError, SourceRefusedError
 from lakehouse_lib.ingestion.inference.column import InferredColumn
 from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing, SourceFile, open_landing
 from lakehouse_lib.ingestion.landing.base import ETAG
@@ -76,8 +76,9 @@ def infer(location: str, values: Mapping[str, Any], storage_options: Mapping[str
         values: parameters of the catalogue's ``ingest``; without ``format``, the name of the first file decides.
 
     Raises:
-        LandingError: there is no file.
-        SourceRefusedError: a file cannot be read, or a CSV or JSON file has other columns than the first file.
+        LandingError: the file does not exist, or the folder has no files.
+        SourceRefusedError: a file cannot be read, the first JSON file has no key, or a CSV or JSON file has other
+            columns than the first file.
         InvalidArgumentError: the name of the first file has no known ending.
     """
     files = _files(location, values["pattern"], storage_options)
@@ -106,14 +107,14 @@ def _path_fields(files: Sequence[LandedFile], source_format: SourceFormat) -> li
 
 
 def _files(location: str, pattern: str | None, storage_options: Mapping[str, str] | None) -> list[LandedFile]:
-    folder, _, name = location.rstrip("/").rpartition("/")
-    if "://" not in location and Path(location).is_file():
-        folder, name = str(Path(location).parent), Path(location).name
-        return [_landed(file, landing) for landing in [open_landing(folder)] if (file := landing.find(name))]
     landing = open_landing(location, storage_options, pattern=pattern)
+    path = Path(landing.location)
+    if not landing.is_remote and path.is_file():
+        return [_landed(file, folder) for folder in [open_landing(path.parent)] if (file := folder.find(path.name))]
     listed = (SourceFile(**row) for table in landing.files() for row in table.to_pylist())
     files = [_landed(file, landing) for file in islice(listed, _MOST_FILES)]
     if not files and landing.is_remote:
+        folder, _, name = location.rstrip("/").rpartition("/")
         parent = open_landing(folder, storage_options)
         files = [_landed(file, parent) for file in [parent.find(name)] if file is not None]
     if not files:
@@ -193,6 +194,11 @@ def _columns(file: LandedFile, source_format: SourceFormat) -> tuple[list[str], 
     for block in islice(blocks, _MOST_BLOCKS):
         for name, is_nested in object_keys(block, source_format).items():
             keys[name] = keys.get(name, False) or is_nested
+    if not keys:
+        raise SourceRefusedError(
+            f"the first rows of {file.name} have no key; expected JSON objects with the columns as keys",
+            hint="Name a file with rows, or correct the file",
+        )
     nested = [name for name, is_nested in keys.items() if is_nested]
     needed = "which need a struct, an array or a map in the schema"
     return list(keys), [f"{name} has nested values, {needed}" for name in nested]

@@ -80,7 +80,8 @@ class Landing(Protocol):
 
     Names are paths below the folder, separated by ``/``. A name is left out of every listing if it does not match the
     source's pattern, or if one of its parts starts with ``.`` or ``_`` or ends with ``.tmp``, because writers give such
-    names to unfinished files. Every method raises ``LandingError`` if the folder itself cannot be used.
+    names to unfinished files. Every method raises ``LandingError`` if the folder itself cannot be used, and
+    ``StoreError`` if its object store fails.
     """
 
     @property

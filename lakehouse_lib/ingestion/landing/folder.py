@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,10 @@ class LandingFolder:
             raise LandingError(
                 f"the landing path {self.path} is a file; expected a folder", hint="Name the folder with the files"
             )
-        yield from _merged(self._listed(self.pattern.folder, after))
+        folder = self.pattern.folder
+        if folder:
+            self._check_linked_folders(accumulate(folder.split("/"), "{}/{}".format))
+        yield from _merged(self._listed(folder, after))
 
     def find(self, name: str) -> SourceFile | None:
         try:
@@ -91,7 +95,7 @@ class LandingFolder:
         try:
             handle = self._open_folder(folder.split("/") if folder else [])
         except (FileNotFoundError, NotADirectoryError):
-            return  # deleted, or replaced, since its parent was listed; the next run sees the new state
+            return  # deleted or replaced since its parent was listed, or a pattern's folder that does not exist
         except OSError as error:
             raise self._unreadable(folder, error) from error
         prefix = f"{folder}/" if folder else ""
@@ -100,7 +104,7 @@ class LandingFolder:
         try:
             names, links = self._entries(handle, prefix)
             if has_subfolders:
-                self._check_linked_folders(handle, prefix, links)
+                self._check_linked_folders(links)
             is_folder = pc.ends_with(names, "/")
             chosen = pc.and_(self.pattern.matches(names), pc.greater(names, literal(after, pa.string())))
             names = names.filter(pc.or_(is_folder, chosen))
@@ -183,12 +187,13 @@ class LandingFolder:
         columns = [names, int64s(sizes), int64s(times), pa.repeat(literal("", pa.string()), len(present))]
         return pa.Table.from_arrays(columns, schema=LISTING)
 
-    def _check_linked_folders(self, handle: int, prefix: str, links: set[str]) -> None:
-        for name in sorted(links):
+    def _check_linked_folders(self, names: Iterable[str]) -> None:
+        for name in sorted(names):
+            path = self.path / name
             with suppress(OSError):
-                if stat.S_ISDIR(os.stat(name[len(prefix) :], dir_fd=handle).st_mode):
+                if path.is_symlink() and path.is_dir():
                     raise LandingError(
-                        f"{self.path / name} is a link to a folder; expected a folder, because links are not followed",
+                        f"{path} is a link to a folder; expected a folder, because links are not followed",
                         hint=f"Replace the link by the folder itself; {_SKIP_HINT}",
                     )
 

@@ -138,5 +138,5 @@ def refusal(file: str, mismatches: Sequence[str]) -> SourceRefusedError:
     """The error that refuses a whole file; it names every column that does not fit the schema."""
     return SourceRefusedError(
         f"{file} does not fit the schema: {'; '.join(mismatches)}",
-        hint="Correct the file and land it again under the same name, or change the schema",
+        hint="Correct the file and land it again, with order by_name under a new name; or change the schema",
     )

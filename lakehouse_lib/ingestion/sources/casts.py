@@ -48,9 +48,9 @@ def from_text(column: Any, data_type: pa.DataType) -> tuple[Any, np.ndarray[Any,
     Returns:
         the typed array, with NULL for NULL and for texts that do not fit, and a mask of the texts that do not fit.
 
-    Booleans are ``true``, ``false``, ``1`` or ``0``; dates ``YYYY-MM-DD``; timestamps ISO 8601. A timestamp
-    without a zone is UTC. Text with spaces around the value fits only string and binary. Empty text is NULL in all
-    other types.
+    Booleans are ``true`` and ``false`` in any case, ``1`` and ``0``; dates ``YYYY-MM-DD``; timestamps ISO 8601. If the
+    type has a zone, a timestamp without a zone is UTC. Text with spaces around the value fits only string and binary.
+    Empty text is NULL in all other types.
     """
     if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         return column.cast(data_type), np.zeros(len(column), bool)

@@ -40,8 +40,8 @@ def record_blocks(
     Args:
         read: returns at most this number of bytes of the text; empty at its end.
         quote: the quote character; empty: fields are never quoted.
-        comment: a line that starts with it, outside quotes, is a comment, in which quotes mean nothing; empty: there
-            are no comments.
+        comment: a line that starts with it, outside quotes, is a comment, in which quotes mean nothing; empty: the
+            text has no comments.
         line_breaks: whether quoted fields may have line breaks.
         has_start: whether the text is the start of a file, where a byte order mark may be.
 

@@ -100,14 +100,16 @@ class SourceFormat:
             raise _error(
                 f"delimiter is {self.delimiter!r}; expected one ASCII character", "Give a delimiter such as ',' or '|'"
             )
-        if len(self.quote) > 1 or not self.quote.isascii() or self.quote == self.delimiter:
+        reserved = ("\r", "\n", self.delimiter)
+        if len(self.quote) > 1 or not self.quote.isascii() or self.quote in reserved:
             raise _error(
-                f"quote is {self.quote!r}; expected one ASCII character other than the delimiter",
+                f"quote is {self.quote!r}; expected one ASCII character other than a line break and the delimiter",
                 "Give the character around fields, or '' for none",
             )
-        if len(self.comment) > 1 or not self.comment.isascii() or self.comment in (self.delimiter, self.quote or None):
+        if len(self.comment) > 1 or not self.comment.isascii() or self.comment in (*reserved, self.quote or None):
             raise _error(
-                f"comment is {self.comment!r}; expected one ASCII character other than the delimiter and the quote",
+                f"comment is {self.comment!r}; expected one ASCII character other than a line break, the delimiter and "
+                "the quote",
                 "Give the character at the start of comment lines, such as '#', or '' for none",
             )
         if type(self.skip_lines) is not int or self.skip_lines < 0:

@@ -29,7 +29,8 @@ class TimeFormat:
             one or two digits.
 
     Raises:
-        InvalidArgumentError: the pattern has other letters, a letter twice, or no year, month or day.
+        InvalidArgumentError: the pattern has other letters, a letter twice, no year, month or day, or a gap in the
+            time, such as minutes without hours.
     """
 
     pattern: str

@@ -60,7 +60,7 @@ class Fold:
     """The folded batches of a source.
 
     Attributes:
-        number: the number of the fold; -1: there is no fold.
+        number: the number of the fold; -1: nothing is folded yet.
         through: the last batch that is folded; -1: no batch is.
         loaded: the last folded batch that was loaded; None: none was.
         segments: from the oldest batches to the newest.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +57,7 @@ class Segment:
 
 
 class SettledFiles:
-    """The settled files of a source.
+    """The settled files of a source. Segments are opened when they are needed, and closed at the end of a block.
 
     Args:
         store: the table's store.
@@ -68,6 +68,13 @@ class SettledFiles:
     def __init__(self, store: ObjectStore, segments: Sequence[Segment], recent: pa.Table) -> None:
         self.recent = recent
         self._newest_first = [_OpenSegment(store, segment) for segment in reversed(segments)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for segment in self._newest_first:
+            segment.close()
 
     def lookup(self, names: Any) -> pa.Table:
         """A row of ``SETTLED`` for each of these names, null if the file is not settled.
@@ -111,6 +118,11 @@ class _OpenSegment:
         }
         return pa.concat_tables([NONE_SETTLED, *(_between(group, first, last) for group in self._groups.values())])
 
+    def close(self) -> None:
+        """Close the object, if it is open."""
+        if self._file is not None:
+            self._file.close(force=True)  # with the stream that ``_opened`` has opened
+
 
 def _between(rows: pa.Table, first: str, last: str) -> pa.Table:
     """The rows whose names are from ``first`` to ``last``; ``rows`` is sorted by name."""
@@ -121,8 +133,11 @@ def _between(rows: pa.Table, first: str, last: str) -> pa.Table:
 
 def read_segment(store: ObjectStore, segment: Segment) -> pa.Table:
     """All rows of a segment."""
-    with _opened(store, segment) as file:
+    file = _opened(store, segment)
+    try:
         return file.read().cast(SETTLED)
+    finally:
+        file.close(force=True)
 
 
 def segment_bytes(rows: pa.Table) -> bytes:

@@ -61,22 +61,22 @@ class SourceState:
         Raises:
             LandingError: the landing folder cannot be used.
         """
-        settled = self._settled_files()
         self._last_listed = self._after()
         parts = []
-        for files in self._landing.files(self._last_listed):
-            if not files.num_rows:
-                continue
-            self._last_listed = files["name"][-1].as_py()
-            parts.append(
-                sort_files(
-                    files,
-                    settled.lookup(files["name"].combine_chunks()),
-                    now=clock.now(),
-                    settle=int(self._source.settle_seconds * 1000),
-                    digest=self._landing.fingerprint,
+        with self._settled_files() as settled:
+            for files in self._landing.files(self._last_listed):
+                if not files.num_rows:
+                    continue
+                self._last_listed = files["name"][-1].as_py()
+                parts.append(
+                    sort_files(
+                        files,
+                        settled.lookup(files["name"].combine_chunks()),
+                        now=clock.now(),
+                        settle=int(self._source.settle_seconds * 1000),
+                        digest=self._landing.fingerprint,
+                    )
                 )
-            )
         files = unite_states(parts)
         self._listed = pa.concat_arrays([files.new["name"].combine_chunks(), strings(files.waiting)])
         return files
@@ -125,7 +125,8 @@ class SourceState:
         """The name up to which every listed file is settled now."""
         if self._source.order != BY_NAME:
             return None
-        is_settled = pc.is_valid(self._settled_files().lookup(self._listed)["batch"])
+        with self._settled_files() as settled:
+            is_settled = pc.is_valid(settled.lookup(self._listed)["batch"])
         unsettled = self._listed.filter(pc.invert(is_settled))
         name = self._last_listed
         if len(unsettled):

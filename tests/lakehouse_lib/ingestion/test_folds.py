@@ -23,7 +23,7 @@ from lakehouse_lib.ingestion.source import Source
 from lakehouse_lib.ingestion.state import settled_files, source_state
 from lakehouse_lib.ingestion.state.folds import Fold, Folds, Watermark
 from lakehouse_lib.ingestion.state.settled_files import SETTLED, SettledFiles, newest
-from lakehouse_lib.store import open_store
+from lakehouse_lib.store import LocalStore, open_store
 from tests.fault_store import FaultStore
 from tests.named_files import NamedFiles
 from tests.slow_cases import some_slow
@@ -105,6 +105,25 @@ def test_state_has_few_objects_and_the_same_answers(tmp_path: Path) -> None:
     files = state.look()
     assert files.changed == {"03.csv": 3}
     assert files.new["name"].to_pylist() == ["00-x.csv"]
+
+
+def test_segments_are_closed_when_the_files_are_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = NamedFiles(tmp_path)
+    for number in range(12):
+        world.land(f"{number:02d}.csv")
+        world.run()
+    state, _ = world.state()
+    streams: list[pa.NativeFile] = []
+    open_input = LocalStore.open_input
+
+    def opened(store: LocalStore, path: str) -> pa.NativeFile:
+        streams.append(open_input(store, path))
+        return streams[-1]
+
+    monkeypatch.setattr(LocalStore, "open_input", opened)
+    state.look()
+    assert len(streams) == len(state.history.fold.segments) > 0
+    assert all(stream.closed for stream in streams)
 
 
 CALLS = ("put", "put_if_absent", "read", "list_from", "delete_many")

@@ -118,6 +118,20 @@ def test_typed_files_and_those_that_differ(tmp_path: Path) -> None:
         inferred(tmp_path / "d.parquet")
 
 
+@pytest.mark.parametrize("content", ["", "\n\n", "{}\n", "nope\n", "[]", "[1]"])
+def test_json_without_a_key_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(SourceRefusedError, match=r"a\.json have no key"):
+        inferred(tmp_path / "a.json")
+
+
+def test_one_file_by_its_path_and_its_uri(tmp_path: Path) -> None:
+    for name in ("a b.csv", "c.csv"):
+        (tmp_path / name).write_text("id\n1\n")
+    for location in (str(tmp_path / "a b.csv"), f"file://{tmp_path}/a%20b.csv"):
+        assert infer(location, DEFAULTS).files == ("a b.csv",)
+
+
 def test_what_cannot_be_inferred(tmp_path: Path) -> None:
     with pytest.raises(LandingError, match="has no files"):
         inferred(tmp_path)

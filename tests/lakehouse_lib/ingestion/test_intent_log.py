@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +10,7 @@ from lakehouse_lib.errors import IngestError, InvalidArgumentError
 from lakehouse_lib.ingestion.intent_log import Intent, IntentLog, Outcome
 from lakehouse_lib.ingestion.landing import Fingerprint
 from lakehouse_lib.store import open_store
+from tests.fault_store import FaultStore
 
 FILE = Fingerprint("ä b.csv", 3, 1_700_000_000_000, "00ff")
 
@@ -26,6 +29,17 @@ def test_second_intent_of_a_number_loses(tmp_path: Path) -> None:
     assert log.put(Intent(0, (FILE,), {"winner": True}))
     assert not log.put(Intent(0, (), {"winner": False}))
     assert log.read()[0][0].rules == {"winner": True}
+
+
+def test_a_put_whose_answer_is_lost_is_that_of_its_run(tmp_path: Path) -> None:
+    def repeated(method: Callable[..., bool], *arguments: Any) -> bool:
+        method(*arguments)
+        return method(*arguments)
+
+    log = IntentLog(FaultStore(tmp_path, instead={"put_if_absent": repeated}), "erp")
+    assert log.put(Intent(0, (FILE,), {}, "run a"))
+    assert not log.put(Intent(0, (FILE,), {}, "run b"))  # the same files and rules
+    assert log.read()[0][0].run == "run a"
 
 
 def test_sources_do_not_see_each_other(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable as Peer
 
 from lakehouse_lib import ArrayType, DeltaTable, Field, Schema
-from lakehouse_lib.errors import QualityError
+from lakehouse_lib.errors import IngestError, MetadataChangedError, QualityError
 from lakehouse_lib.ingestion.batches.batch import Batch
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.source import Source
@@ -117,6 +117,40 @@ def test_a_redo_rejects_the_same_rows_after_the_constraints_have_changed(
     table.alter.drop_constraint("pos")
     Load(shop).run()
     assert (ids(tmp_path), [row["id"] for row in rejects(tmp_path)]) == ([1, 30], ["2"])
+
+
+@pytest.mark.parametrize("way_out", ["drop the constraint", "give up"])
+def test_a_constraint_that_is_added_after_the_decision_to_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way_out: str
+) -> None:
+    DeltaTable.create(tmp_path / "table", SCHEMA)
+    shop = source(tmp_path)
+    (tmp_path / "landing" / "a.csv").write_text("id,price\n1,5\n2,-5\n3,5\n")
+    decide = Batch._decide_to_load
+
+    def decided(batch: Batch, refused: Any) -> None:
+        decide(batch, refused)
+        DeltaTable(tmp_path / "table").alter.add_constraint({"pos": "price > 0"})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Batch, "_decide_to_load", decided)
+        with pytest.raises(MetadataChangedError):
+            Load(shop).run()
+    outcome = "_ingest/shop/00000000000000000000.outcome.json"
+    with pytest.raises(QualityError, match=f"so it stays unsettled. Drop a constraint .* delete {outcome} and give"):
+        Load(shop).run()
+    with pytest.raises(IngestError, match=f"If it cannot, and no run is alive, delete {outcome} and give"):
+        Load(shop).give_up()
+    if way_out == "drop the constraint":
+        DeltaTable(tmp_path / "table").alter.drop_constraint("pos")
+        Load(shop).run()
+        assert ids(tmp_path) == [1, 2, 3]
+    else:
+        (tmp_path / "table" / outcome).unlink()
+        load = Load(shop)
+        load.give_up()
+        load.run()
+        assert (ids(tmp_path), [row["id"] for row in rejects(tmp_path)]) == ([1, 3], ["2"])
 
 
 def test_a_batch_that_violates_a_rule_about_a_column_that_the_write_computes_is_given_up(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse_lib import DeltaTable as OurTable
-from lakehouse_lib.errors import IngestError, QualityError
+from lakehouse_lib.errors import CommitUnknownError, IngestError, QualityError, StoreError
+from lakehouse_lib.ingestion.batches import batch as batch_module
 from lakehouse_lib.ingestion.batches import files as batch_files
 from lakehouse_lib.ingestion.batches.batch import Batch
 from lakehouse_lib.ingestion.batches.shares import task_groups
@@ -243,6 +244,49 @@ def test_a_run_that_fails_after_its_files_deletes_them(shop: Shop, monkeypatch: 
     assert shop.ids() == [1]
     assert len(shop.quarantined()) == 1
     assert orphans(shop) == set()
+
+
+def test_a_clean_up_that_fails_does_not_fail_a_loaded_batch(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.land("a.csv", "1,5,x", "2,-1,y")
+
+    def fail(*_: Any) -> None:
+        raise StoreError("the store does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Batch, "_unstage", fail)
+        assert Load(shop.source(suite=suite(mostly(0.1)))).run().batches[0]["rows_loaded"] == 2
+    assert shop.staged() != []
+    shop.land("b.csv", "3,5,x")
+    Load(shop.source()).run()
+    assert (shop.ids(), shop.staged()) == ([1, 2, 3], [])
+
+
+def test_an_error_of_a_batch_is_raised_if_the_table_cannot_be_read(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.land("a.csv", "1,5,x")
+
+    def fail(*_: Any) -> None:
+        raise StoreError("the store does not answer")
+
+    rule = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 2}, "meta": {"rule_id": "rows"}}
+    monkeypatch.setattr(batch_module, "last_batch", fail)
+    with pytest.raises(QualityError, match="was not loaded"):
+        Load(shop.source(suite=suite(rule))).run()
+
+
+def test_an_unknown_commit_is_not_reported_as_another_run(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.land("a.csv", "1,5,x")
+    commit = batch_module.commit_once
+
+    def unanswered(*arguments: Any, **options: Any) -> int:
+        commit(*arguments, **options)
+        raise CommitUnknownError("the store gave no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_module, "commit_once", unanswered)
+        with pytest.raises(CommitUnknownError):
+            Load(shop.source()).run()
+    assert Load(shop.source()).run().batches == ()
+    assert shop.ids() == [1]
 
 
 def test_tables_in_s3(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

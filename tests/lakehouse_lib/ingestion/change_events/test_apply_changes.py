@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -24,8 +25,10 @@ from lakehouse_lib import (
     apply_changes,
     write_deltalake,
 )
+from lakehouse_lib.ingestion.change_events import apply as applying
 from tests.slow_cases import some_slow
 
+Event = Callable[[], None]
 RULES: dict[str, Any] = {
     "keys": ["id"],
     "sequence_by": "ts",
@@ -58,11 +61,17 @@ def test_the_rows_follow_the_source(tmp_path: Path) -> None:
 
 
 def test_events_that_change_nothing_commit_nothing(tmp_path: Path) -> None:
-    batch = events((1, 1, "a", "U"), (2, 2, None, "D"), (1, 1, "a", "U"))
+    batch = events((1, 1, "a", "U"), (2, 1, "b", "U"), (2, 2, None, "D"), (1, 1, "a", "U"))
     apply_changes(tmp_path / "t", batch, **RULES)
-    result = apply_changes(tmp_path / "t", batch, **RULES)
+    result = apply_changes(tmp_path / "t", batch.filter(pa.array([True, True, False, True])), **RULES)
     assert result.version is None
     assert result.metrics["numDuplicateEvents"] == 1
+
+
+def test_a_deletion_that_changes_no_row_is_committed_with_the_metrics_of_a_merge(tmp_path: Path) -> None:
+    for version in (1, 2):
+        result = apply_changes(tmp_path / "t", events((1, 1, None, "D")), **RULES)
+        assert (result.version, result.metrics["numTargetRowsDeleted"]) == (version, 0)
     assert DeltaRs(tmp_path / "t_deleted_keys").version() == 1  # its creation and one commit
 
 
@@ -126,6 +135,23 @@ def test_keys_and_sequences_of_every_ordered_type(tmp_path: Path, column: str, v
     assert rows[1]["__end_at"] == rows[0]["__start_at"] == values[0].as_py()
 
 
+@pytest.mark.parametrize("scd_type", [1, 2])
+def test_keys_of_any_name(tmp_path: Path, scd_type: int) -> None:
+    """Also of names that this module gives to its own columns."""
+    names = ["position", "group", "kind", "place", "k1", "k0"]
+    batch = pa.table({**{name: [number] * 3 for number, name in enumerate(names)}, "sequence": [1, 3, 2]})
+    batch = batch.append_column("deleted", [[False, False, True]])
+    rules: dict[str, Any] = {"keys": names, "apply_as_deletes": "deleted", "except_columns": ["deleted"]}
+    for start in range(3):
+        apply_changes(
+            tmp_path / "t", batch.slice(start, 1), **rules, sequence_by="sequence", stored_as_scd_type=scd_type
+        )
+    sequence = "__start_at" if scd_type == 2 else "sequence"
+    rows = DeltaTable(tmp_path / "t").to_pyarrow_table().sort_by(sequence).to_pylist()
+    assert [row[sequence] for row in rows] == ([1, 3] if scd_type == 2 else [3])
+    assert {tuple(row[name] for name in names) for row in rows} == {tuple(range(6))}
+
+
 def test_nan_and_the_sign_of_zero_do_not_make_events_differ(tmp_path: Path) -> None:
     """Whatever the other events of the batch are."""
     numbers = [0.0, -0.0, float("nan"), float("nan"), 1.0]
@@ -151,7 +177,9 @@ def test_different_events_with_one_sequence_are_refused(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"keys": []}, "keys is empty"),
+        ({"keys": ["id", "ID"]}, r"keys is \['id', 'ID'\]; expected each column once"),
         ({"keys": ["nobody"]}, "the events have no column 'nobody'; they have id, ts, name, op"),
+        ({"sequence_by": "TS"}, "the events have no column 'TS'; they have id, ts, name, op"),
         ({"sequence_by": "id"}, "sequence_by is the key 'id'"),
         ({"except_columns": ["ts"]}, "except_columns has 'ts', which the table needs"),
         ({"stored_as_scd_type": 3}, "stored_as_scd_type is 3; expected 1 or 2"),
@@ -186,7 +214,7 @@ def test_a_key_in_another_case_is_refused_before_the_table_is_created(tmp_path: 
     assert not (tmp_path / "t").exists()
 
 
-def test_the_case_of_the_sequence_does_not_matter(tmp_path: Path) -> None:
+def test_the_case_of_the_sequence_of_a_history_does_not_matter(tmp_path: Path) -> None:
     batch = pa.table({"id": [1], "ts": [1], "name": ["a"]})
     apply_changes(str(tmp_path / "t"), batch, keys=["id"], sequence_by="TS", stored_as_scd_type=2)
     assert len(rows_of(tmp_path / "t")) == 1
@@ -201,8 +229,6 @@ def test_a_value_that_does_not_fit_commits_nothing(tmp_path: Path) -> None:
 
 
 def test_a_run_killed_between_its_two_commits_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakehouse_lib.ingestion.change_events import apply as applying
-
     apply_changes(tmp_path / "t", events((1, 1, "a", "U"), (2, 1, "b", "U")), **RULES)
     batch = events((1, 5, None, "D"), (2, 7, "c", "U"), (1, 3, "late", "U"))
     merge = applying.merge
@@ -251,3 +277,53 @@ def test_two_loaders_at_once_give_the_table_of_a_replay(tmp_path: Path, scd_type
             )
         )
     assert rows_of(tmp_path / "raced") == rows_of(tmp_path / "expected")
+
+
+@pytest.mark.parametrize("scd_type", [1, 2])
+@pytest.mark.parametrize("transactions", [[], [Transaction("deletions", 1)]])
+@pytest.mark.parametrize("overlap", ["deletion within insert", "insert within deletion", "killed within insert"])
+def test_a_deletion_beside_an_earlier_event_of_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overlap: str, transactions: list[Transaction], scd_type: int
+) -> None:
+    """The outer run has read the deletions when the inner run begins."""
+
+    def nothing() -> None:
+        pass
+
+    record = applying._record_deletions
+
+    def run(batch: pa.Table, before: Event = nothing, after: Event = nothing, **options: Any) -> None:
+        def recorded(*arguments: Any) -> None:
+            monkeypatch.setattr(applying, "_record_deletions", record)
+            before()
+            record(*arguments)
+            after()
+
+        monkeypatch.setattr(applying, "_record_deletions", recorded)
+        apply_changes(tmp_path / "t", batch, **RULES, stored_as_scd_type=scd_type, **options)
+
+    def insert(before: Event = nothing) -> None:
+        run(events((1, 3, "a", "U")), before)
+
+    def delete(before: Event = nothing, after: Event = nothing) -> None:
+        properties = CommitProperties(app_transactions=transactions)
+        run(events((1, 5, None, "D")), before, after, commit_properties=properties)
+
+    def kill() -> None:
+        raise KeyboardInterrupt
+
+    def delete_after_a_kill() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            delete(after=kill)
+        delete()
+
+    run(events((2, 1, "b", "U"), (2, 2, None, "D")))
+    if overlap == "insert within deletion":
+        delete(insert)
+    else:
+        insert(delete if overlap == "deletion within insert" else delete_after_a_kill)
+    history = [
+        {"id": 1, "name": "a", "__start_at": 3, "__end_at": 5},
+        {"id": 2, "name": "b", "__start_at": 1, "__end_at": 2},
+    ]
+    assert rows_of(tmp_path / "t") == (history if scd_type == 2 else [])

@@ -38,7 +38,7 @@ def test_other_patterns_are_not(pattern: str) -> None:
 
 def test_a_rule_with_such_a_pattern_is_refused_by_name() -> None:
     fine = Rule("fine", "expect_column_values_to_match_regex", {"column": "note", "regex": "a+"}, "note")
-    check_patterns([fine])
+    check_patterns([fine, Rule("invalid", fine.type, {"column": "note", "regex_list": 5}, "note")])
     for arguments in ({"regex": "(a+)+b"}, {"regex_list": ["a", "(a+)+b"]}):
         rule = Rule("slow", "expect_column_values_to_match_regex", {"column": "note", **arguments}, "note")
         with pytest.raises(QualityError, match=r"the rule slow has the pattern \(a\+\)\+b"):

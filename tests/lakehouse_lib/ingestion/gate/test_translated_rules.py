@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from typing import Any
 
 import pyarrow as pa
@@ -105,7 +106,7 @@ _JSON = st.recursive(
     | st.integers()
     | st.floats()
     | st.text(max_size=5)
-    | st.sampled_from([*COLUMNS, "1970-01-01"]),
+    | st.sampled_from([*COLUMNS, "1970-01-01", sys.float_info.max, 10**400]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
     max_leaves=5,
 )
@@ -124,6 +125,24 @@ _ARGUMENTS = st.fixed_dictionaries(
         ),
     },
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["i64", "money", "huge"])
+def test_the_largest_double_is_a_bound_like_any_other(column: str) -> None:
+    kind, most = "expect_column_values_to_be_between", sys.float_info.max
+    arguments = [{"min_value": -most, "max_value": most}, {"min_value": most}, {"max_value": -most}]
+    rules = [Rule(str(number), kind, {"column": column, **each}, column) for number, each in enumerate(arguments)]
+    rows = pa.RecordBatch.from_pylist([{column: value} for value in COLUMNS[column][1]], SCHEMA.to_arrow())
+    everything, *nothing = (rule.passes(rows).to_pylist() for rule in translate(rules, SCHEMA).row_rules)
+    assert everything == [True] * len(rows)
+    assert nothing == [[False] * len(rows)] * 2
+
+
+@pytest.mark.parametrize("argument", ["min_value", "mostly"])
+def test_a_number_beyond_the_doubles_is_left_to_great_expectations(argument: str) -> None:
+    arguments = {"column": "i64", "max_value": 0, argument: 10**400}
+    translation = translate([Rule("r", "expect_column_values_to_be_between", arguments, "i64")], SCHEMA)
+    assert [rest.rule.id for rest in translation.untranslated] == ["r"]
 
 
 @given(kind=st.sampled_from(sorted({*ROW_EXPECTATIONS, *TABLE_EXPECTATIONS})), arguments=_ARGUMENTS)

@@ -81,7 +81,16 @@ def test_patterns_mean_what_fnmatch_means_in_each_part(parts: list[str], pattern
             NamePattern(text)
         return
     is_hidden = any(part.startswith((".", "_")) or part.endswith(".tmp") for part in parts)
-    assert NamePattern(text).matches(pa.array([name])).to_pylist() == [matches(name, text) and not is_hidden]
+    is_match = matches(name, text) and not is_hidden
+    assert NamePattern(text).matches(pa.array([name])).to_pylist() == [is_match]
+    if is_match:
+        assert all(NamePattern(text).may_match_below("/".join(parts[:depth])) for depth in range(1, len(parts)))
+
+
+@pytest.mark.parametrize("folder", ["2023", "2024/x", "2024/01/a/b", "_log", "2024/.x", "2024/a.tmp"])
+def test_a_pattern_matches_nothing_below_other_folders(folder: str) -> None:
+    assert NamePattern("2024/0?/*/*.csv").may_match_below("2024/01")
+    assert not NamePattern("2024/0?/*/*.csv").may_match_below(folder)
 
 
 @pytest.mark.parametrize("text", ["", "/a", "a//b", "../*", "a/**", "a**/b", "_x/*", ".x", "[z-a]"])
@@ -136,6 +145,16 @@ def test_links_to_folders_are_refused_and_links_to_files_are_followed_inside(tmp
     (landing / "day/b.csv").symlink_to(outside / "secret.csv")
     with pytest.raises(LandingError, match=r"day/b\.csv is a link to .*secret\.csv"):
         names(landing, "**/*.csv")
+
+
+@pytest.mark.parametrize("pattern", ["link/*.csv", "link/day/*.csv", "year/link/**/*"])
+def test_a_link_at_the_start_of_a_pattern_is_refused(tmp_path: Path, pattern: str) -> None:
+    land(tmp_path, "folder/a.csv", "folder/day/a.csv", "year/a.csv")
+    link = tmp_path / pattern[: pattern.index("link") + 4]
+    assert names(tmp_path, pattern) == []  # a folder without files yet
+    link.symlink_to(tmp_path / "folder")
+    with pytest.raises(LandingError, match=f"{link} is a link to a folder"):
+        names(tmp_path, pattern)
 
 
 def test_a_folder_that_is_replaced_by_a_link_is_not_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,6 +205,8 @@ def test_formats_of_times_in_json(tmp_path: Path) -> None:
     [
         ({"comment": ","}, "comment is ','"),
         ({"comment": "//"}, "comment is '//'"),
+        ({"comment": "\n"}, r"comment is '\\n'"),
+        ({"quote": "\r"}, r"quote is '\\r'"),
         ({"skip_lines": -1}, "skip_lines is -1"),
         ({"decimal": "·"}, "decimal is '·'"),
         ({"time_formats": {"a": "dd.MMM.yyyy"}}, "which has MMM"),
