@@ -52,8 +52,7 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
         output = DeltaTable(options.output, storage_options=stores.get(options.output))
         applied_version = output.transaction_version(options.app_id)
         if applied_version is not None and applied_version >= options.app_version:
-            version = output.version()
-            return {"table": options.output, "version": version, "read_version": version, "done_before": True}
+            return {"table": options.output, "version": None, "read_version": output.version(), "done_before": True}
 
     def run(spark: SparkSession) -> Result:
         from pyspark.errors import AnalysisException, ParseException

@@ -74,7 +74,7 @@ def describe_events(
 def asset_uri(location: str) -> str:
     """The URI of the asset at a location.
 
-    All spellings of a location have the same URI: a path becomes ``file:///path``, and ``s3a://`` becomes ``s3://``.
+    A path becomes ``file:///path``, and ``s3a://`` becomes ``s3://``. Percent-encoding in a URI is not changed.
     """
     from lakehouse_lib.store.schemes import kind_of
 

@@ -6,6 +6,7 @@ checks again only after a commit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -13,8 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.uris import location_text, scheme_prefix
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lakehouse_lib.snapshot import Snapshot
 
 
@@ -105,17 +109,30 @@ class PartitionPresent:
     """The table has a data file in a partition.
 
     Attributes:
-        partition: column -> value, as text or as a plain value; None: NULL. Partition columns that are left out may
-            have any value.
+        partition: column -> value as text; None: NULL. Other plain values become text. Partition columns that are left
+            out may have any value.
+
+    Raises:
+        InvalidArgumentError: a value is bytes, which have no plain text.
     """
 
     kind: ClassVar[str] = "partition"
 
     partition: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        for name, value in self.partition.items():
+            if isinstance(value, bytes):
+                raise InvalidArgumentError(
+                    f"the value of the partition column {name!r} is {value!r}; expected text",
+                    hint="Decode the bytes as UTF-8",
+                    code="DELTA_INVALID_ARGUMENT",
+                )
+        texts = {name: None if value is None else str(value) for name, value in self.partition.items()}
+        object.__setattr__(self, "partition", texts)
+
     def check(self, store: ObjectStore, version: int) -> dict[str, Any] | None:  # noqa: ARG002 - reads the latest
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         from lakehouse_lib.errors import LogCorruptedError
         from lakehouse_lib.protocol.partition_values import partition_column, to_typed
@@ -123,7 +140,7 @@ class PartitionPresent:
         snapshot = _latest(store)
         files = snapshot.file_columns(["partitionValues"])
         layout = snapshot.layout
-        for name, value in self.partition.items():
+        for name, text in self.partition.items():
             column = snapshot.field(name)
             if not layout.is_partition_column(column.name):
                 raise InvalidArgumentError(
@@ -135,18 +152,17 @@ class PartitionPresent:
                     code="DELTA_INVALID_ARGUMENT",
                 )
             try:
-                text = None if value is None else str(value)
                 wanted_value = to_typed(pa.array([text], pa.string()), column.type)[0]
             except LogCorruptedError:
                 raise InvalidArgumentError(
-                    f"{value!r} is not a value of the partition column {name!r} of type {column.type}",
+                    f"{text!r} is not a value of the partition column {name!r} of type {column.type}",
                     table=store.root,
                     version=snapshot.version,
                     hint="Spell the value as the log does, for example 2026-01-31 for a date",
                     code="DELTA_INVALID_ARGUMENT",
                 ) from None
             values = partition_column(files, layout.partition_key(column.name), column.type)
-            files = files.filter(pc.equal(values, wanted_value) if wanted_value.is_valid else pc.is_null(values))
+            files = files.filter(_equal(values, wanted_value))
         if not files.num_rows:
             return None
         return {"version": snapshot.version, "files": files.num_rows}
@@ -158,7 +174,8 @@ class QualityPassed:
 
     Attributes:
         source: the name of the source.
-        quarantine: the location of the table with the rejected rows, in the same kind of store as the table.
+        quarantine: the location of the table with the rejected rows, in the same kind of store as the table, and
+            spelled as the ``root`` of its store.
         allow_rejected_rows: accept a batch with rows in the quarantine.
     """
 
@@ -171,6 +188,14 @@ class QualityPassed:
     def check(self, store: ObjectStore, version: int) -> dict[str, Any] | None:
         from lakehouse_lib.fleet.conditions.load_verdict import last_verdict
 
+        if scheme_prefix(self.quarantine) != scheme_prefix(store.root):
+            raise InvalidArgumentError(
+                f"the quarantine {location_text(self.quarantine)} is in another kind of store than the table; expected "
+                "the same kind",
+                table=store.root,
+                hint="Move the quarantine to the store of the table",
+                code="DELTA_INVALID_ARGUMENT",
+            )
         verdict = last_verdict(store, self.source, store.open_location(self.quarantine))
         if verdict is None or not verdict.loaded or verdict.refused:
             return None
@@ -226,6 +251,18 @@ def _latest(store: ObjectStore) -> Snapshot:
     from lakehouse_lib.snapshot import load_snapshot
 
     return load_snapshot(store)
+
+
+def _equal(values: pa.Array, wanted_value: pa.Scalar) -> pa.Array:
+    """A mask of the values that equal a value. NULL equals NULL, and NaN equals NaN."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not wanted_value.is_valid:
+        return pc.is_null(values)
+    if pa.types.is_floating(values.type) and math.isnan(wanted_value.as_py()):
+        return pc.is_nan(values)
+    return pc.equal(values, wanted_value)
 
 
 def _newest_time(snapshot: Snapshot, name: str) -> int | None:

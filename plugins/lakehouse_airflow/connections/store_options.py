@@ -1,4 +1,4 @@
-"""Select the storage options for a table from a connection's extra JSON (docs/stores.md).
+"""Select the storage options for a location from a connection's extra JSON and from the registry (docs/stores.md).
 
 One connection serves tables in all kinds of stores. Each store gets only the options that it has. The functions import
 the library, so the plugin also loads without the library.
@@ -33,8 +33,9 @@ def store_options(location: str, own: Mapping[str, Any], account: Mapping[str, s
     all credentials of ``account`` are left out.
 
     Args:
-        own: options of a connection of type ``lakehouse``.
-        account: options of the connection of type ``account_type(location)`` to which that connection refers.
+        own: options of a connection of type ``lakehouse``, or of a source in the registry.
+        account: options that ``own`` overrides: those of the connection of type ``account_type(location)`` to which
+            that connection refers, or those of the connection of the landing folder.
     """
     from lakehouse_lib.store.schemes import kind_of, kinds
 

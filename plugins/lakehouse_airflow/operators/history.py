@@ -19,7 +19,7 @@ class LakehouseHistoryOperator(LakehouseTableOperator):
         limit: the largest number of commits (templated); None: all. Default: 20.
     """
 
-    parameters = (Parameter("limit", "count", "the largest number of commits"),)
+    parameters = (Parameter("limit", "count", "the largest number of commits", default=20),)
     template_fields = (*LakehouseTableOperator.template_fields, "limit")
 
     def __init__(self, *, limit: int | None = 20, **kwargs: Any) -> None:

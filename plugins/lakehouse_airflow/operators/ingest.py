@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from lakehouse_airflow.connections.store_options import store_options
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.lineage import Lineage
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
@@ -36,7 +37,7 @@ class LakehouseIngestOperator(LakehouseJobOperator):
         if source is not None:
             source_hook = LakehouseHook(source.connection) if source.connection else opener
             landing_options = source_hook.storage_options(source.landing) or {}
-            options[source.landing] = {**landing_options, **source.storage_options} or None
+            options[source.landing] = store_options(source.landing, source.storage_options, landing_options) or None
         return options
 
     def lineage_of(self, hook: LakehouseHook, result: Mapping[str, Any]) -> Lineage:

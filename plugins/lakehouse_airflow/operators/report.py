@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
+from lakehouse_airflow.operators.base.rendered import read_rendered
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
+from lakehouse_lib.catalogue.operation import Parameter
 from spark_jobs import aggregate
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_INPUTS = Parameter("inputs", "names", "the tables of the query", default=())
 
 
 class LakehouseReadCursorOperator(LakehouseTableOperator):
@@ -58,10 +66,17 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
         self, *, inputs: Sequence[str], sql_file: str, app_id: str, app_version: int | str, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.inputs = tuple(inputs)
+        self.inputs = inputs
         self.sql_file = sql_file
         self.app_id = app_id
         self.app_version = app_version
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        with as_task_failure():
+            read_rendered(self, (_INPUTS,))
+        if not self.inputs:
+            raise AirflowFailException("inputs is empty; expected the names of tables in the registry")
+        return super().execute(context)
 
     def opened_tables(self) -> list[str]:
         return [*super().opened_tables(), *self.inputs]

@@ -23,7 +23,7 @@ class LakehousePartitionSensor(LakehouseTableSensor):
             Partition columns that are left out may have any value.
 
     Raises:
-        AirflowFailException: a column is not a partition column, or a value is not of its type.
+        AirflowFailException: a column is not a partition column, or a value is bytes or is not of its type.
     """
 
     template_fields: Sequence[str] = (*LakehouseTableSensor.template_fields, "partition")
@@ -37,5 +37,4 @@ class LakehousePartitionSensor(LakehouseTableSensor):
 
         if not isinstance(self.partition, Mapping) or not self.partition:
             raise AirflowFailException(f'partition is {self.partition!r}; expected {{"column": "value"}}')
-        # As text, because the trigger's arguments are JSON.
-        return PartitionPresent({name: None if value is None else str(value) for name, value in self.partition.items()})
+        return PartitionPresent(self.partition)

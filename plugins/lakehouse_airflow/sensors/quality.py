@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.registry import load_registry
 from lakehouse_airflow.sensors.base import LakehouseTableSensor
 
@@ -26,7 +27,8 @@ class LakehouseQualitySensor(LakehouseTableSensor):
         allow_rejected_rows: also accept a batch with rejected rows, which are in the quarantine (templated).
 
     Raises:
-        AirflowFailException: the table is not in the registry, or has no source.
+        AirflowFailException: the table is not in the registry, has no source, or has its quarantine in another kind of
+            store.
     """
 
     template_fields: Sequence[str] = (*LakehouseTableSensor.template_fields, "allow_rejected_rows")
@@ -44,4 +46,6 @@ class LakehouseQualitySensor(LakehouseTableSensor):
         allowed = str(self.allow_rejected_rows).lower()
         if allowed not in ("true", "false"):
             raise AirflowFailException(f"allow_rejected_rows is {self.allow_rejected_rows!r}; expected True or False")
-        return QualityPassed(entry.source.name, entry.quarantine, allowed == "true")
+        # Opened as the load opens it, because the registry may spell a location in several ways.
+        quarantine = LakehouseHook(self.lakehouse_conn_id).opener(self.table).store(entry.quarantine).root
+        return QualityPassed(entry.source.name, quarantine, allowed == "true")

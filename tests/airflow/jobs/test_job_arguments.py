@@ -11,6 +11,7 @@ from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator
 from lakehouse_airflow.operators.statistics import LakehouseComputeStatisticsOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
+from lakehouse_lib.store.s3.options import S3Options
 
 
 def arguments(operator: Any) -> list[str]:
@@ -29,7 +30,7 @@ def test_a_load_gets_the_options_of_its_landing_folder(registry_file: Path, monk
     from lakehouse_airflow.hook import LakehouseHook
 
     body = json.loads(registry_file.read_text())
-    options = {"timeout": "7"}
+    options = {"timeout": "7", "region": "us-west-1"}
     landing = {"landing": "s3://inbox/orders", "pattern": "**/*.csv", "connection": "inbox", "storage_options": options}
     body["tables"]["orders"]["source"].update(landing)
     registry_file.write_text(json.dumps(body))
@@ -40,8 +41,9 @@ def test_a_load_gets_the_options_of_its_landing_folder(registry_file: Path, monk
     assert (loaded.landing, loaded.pattern) == ("s3://inbox/orders", "**/*.csv")
     opened = operator.storage_options(LakehouseHook())["s3://inbox/orders"]
     assert opened is not None
-    assert opened["timeout"] == "7"
-    assert {"AKIAINBOX", "hunter2", "eu-central-1"} <= set(opened.values())
+    chosen = S3Options.of(opened, "s3://inbox/orders", {})
+    assert (chosen.access_key_id, chosen.secret_access_key) == ("AKIAINBOX", "hunter2")
+    assert (chosen.timeout, chosen.region) == (7, "us-west-1")  # the options of the source override the connection
 
 
 def test_the_jobs_take_what_the_operators_give(registry_file: Path, tmp_path: Path) -> None:

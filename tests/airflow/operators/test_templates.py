@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from lakehouse_airflow.operators.history import LakehouseHistoryOperator
 from lakehouse_airflow.operators.maintenance.plan import _PARAMETERS as PLAN_PARAMETERS
 from lakehouse_airflow.operators.maintenance.plan import LakehousePlanOperator
 from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
+from lakehouse_airflow.operators.report import LakehouseAggregateOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 from lakehouse_lib import DeltaTable, write_deltalake
@@ -163,6 +165,36 @@ def test_operators_read_rendered_texts(registry_file: Path) -> None:
     wrong = LakehouseVacuumOperator(task_id="t", table="orders", dry_run="perhaps")
     with pytest.raises(AirflowFailException, match="dry_run is 'perhaps'; expected True or False"):
         wrong.execute({})
+
+
+@pytest.mark.parametrize("text", ["None", ""])
+def test_a_history_without_a_rendered_limit_has_the_default(text: str) -> None:
+    history = LakehouseHistoryOperator(task_id="t", table="orders", limit=text)
+    read_rendered(history, history.parameters)
+    assert history.limit == LakehouseHistoryOperator(task_id="t", table="orders").limit == 20
+
+
+@pytest.mark.parametrize("inputs", ["orders, lineitem", ["orders", "{{ params.inputs }}"], ""])
+def test_the_tables_of_a_report_may_be_rendered(registry_file: Path, inputs: Any) -> None:
+    (registry_file.parent / "report.sql").write_text("SELECT 1")
+    for name in ("orders", "lineitem"):
+        write_deltalake(registry_file.parent / "tables" / name, pa.table({"id": [1]}))
+    report = LakehouseAggregateOperator(
+        task_id="t",
+        table="lineitem",
+        inputs="{{ params.inputs }}" if isinstance(inputs, str) else inputs,
+        sql_file=str(registry_file.parent / "report.sql"),
+        app_id="report",
+        app_version=0,
+        engine="arrow",
+        registered_only=True,
+    )
+    rendered(report, inputs=inputs if isinstance(inputs, str) else "lineitem")
+    task = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, try_number=1)
+    # Only Spark runs a query, so the job ends when all arguments are checked.
+    with pytest.raises(AirflowFailException, match="only Spark can run the job" if inputs else "inputs is empty"):
+        report.execute({"ti": task})
+    assert report.opened_tables() == ["lineitem", *(("orders", "lineitem") if inputs else ())]
 
 
 def test_a_condition_may_be_in_a_file(tmp_path: Path, registry_file: Path) -> None:

@@ -97,7 +97,8 @@ def test_a_sensor_waits_until_files_are_compacted(tmp_path: Path) -> None:
     assert result == {"table": table, "version": 3, "small_files": 1}
 
 
-def test_a_sensor_waits_for_a_load_without_rejected_rows(registry_file: Path) -> None:
+def load(name: str, *rows: str) -> None:
+    """Land a file of orders, and load it."""
     entry = load_registry().table("orders")
     assert entry.source is not None
     source = Source(
@@ -109,11 +110,12 @@ def test_a_sensor_waits_for_a_load_without_rejected_rows(registry_file: Path) ->
         suite=json.loads(Path(entry.suite or "").read_text()),
         quarantine=entry.quarantine or "",
     )
+    (Path(source.landing) / name).write_text("\n".join(["o_orderkey,o_custkey", *rows]) + "\n")
+    Load(source).run()
 
-    def load(name: str, *rows: str) -> None:
-        (Path(source.landing) / name).write_text("\n".join(["o_orderkey,o_custkey", *rows]) + "\n")
-        Load(source).run()
 
+@pytest.mark.usefixtures("registry_file")
+def test_a_sensor_waits_for_a_load_without_rejected_rows() -> None:
     load("a.csv", "1,1", "2,")  # the suite requires a customer
     accepting = LakehouseQualitySensor(table="orders", allow_rejected_rows="{{ true }}", deferrable=True, **WAITING)
     accepting.allow_rejected_rows = "True"  # as it is rendered
@@ -121,6 +123,32 @@ def test_a_sensor_waits_for_a_load_without_rejected_rows(registry_file: Path) ->
     sensor = LakehouseQualitySensor(table="orders", deferrable=True, **WAITING)
     result = event_after(sensor, lambda: load("b.csv", "3,3"))
     assert result == {"table": "orders", "version": 1, "batch": 1, "has_rejected_rows": False}
+
+
+def respell(registry_file: Path, **locations: str) -> None:
+    """Change locations of the table orders in the registry."""
+    body = json.loads(registry_file.read_text())
+    body["tables"]["orders"] |= locations
+    registry_file.write_text(json.dumps(body))
+
+
+@pytest.mark.parametrize("spelling", ["file://{here}/rejected%20rows", "FILE://localhost{here}//rejected%20rows/"])
+def test_a_sensor_finds_rejected_rows_in_any_spelling_of_the_quarantine(registry_file: Path, spelling: str) -> None:
+    respell(registry_file, quarantine=spelling.format(here=registry_file.parent))
+    load("a.csv", "1,1", "2,")
+    sensor = LakehouseQualitySensor(table="orders", **WAITING)
+    assert not sensor.poke({}).is_done
+    sensor.allow_rejected_rows = True
+    assert sensor.poke({}).xcom_value["has_rejected_rows"]
+
+
+@pytest.mark.parametrize(
+    "spelling", ["s3://lake/rejected%20rows", "s3a://lake/rejected rows", "S3://lake/rejected rows/"]
+)
+def test_a_quarantine_in_s3_is_spelled_as_the_root_of_its_store(registry_file: Path, spelling: str) -> None:
+    respell(registry_file, uri="s3://lake/orders", quarantine=spelling)
+    condition = LakehouseQualitySensor(table="orders", **WAITING).condition()
+    assert condition.quarantine == "s3://lake/rejected rows"
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
@@ -132,6 +160,10 @@ def test_fields_that_do_not_fit_fail_the_task_at_once(tmp_path: Path, deferrable
         (LakehouseFreshnessSensor(table=table, max_age=60, column="id", **WAITING), "'id' is of type long"),
         (LakehousePartitionSensor(table=table, partition={}, **WAITING), "partition is {}; expected"),
         (LakehousePartitionSensor(table=table, partition={"id": 1}, **WAITING), "'id' is not a partition column"),
+        (
+            LakehousePartitionSensor(table=table, partition={"id": b"1"}, **WAITING),
+            "column 'id' is b'1'; expected text",
+        ),
         (LakehouseSmallFilesSensor(table=table, below=0, **WAITING), "below is 0; expected a number of files from 1"),
         (
             LakehouseSmallFilesSensor(table=table, below=2.9, **WAITING),

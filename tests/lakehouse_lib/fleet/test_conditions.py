@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from datetime import UTC, date, datetime, timedelta
@@ -162,6 +163,23 @@ def test_a_partition_is_present_by_its_typed_value(tmp_path: Path) -> None:
         checked(PartitionPresent({"day": "soon"}), table)
 
 
+def test_a_partition_of_not_a_number_is_present(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    rows = pa.table({"x": [1.0, float("nan"), None], "id": [1, 2, 3]})
+    deltalake.write_deltalake(str(table), rows.slice(0, 1), partition_by=["x"])
+    assert checked(PartitionPresent({"x": float("nan")}), table) is None
+    deltalake.write_deltalake(str(table), rows.slice(1), partition_by=["x"], mode="append")
+    for value in (float("nan"), "NaN", None, 1.0):
+        assert checked(PartitionPresent({"x": value}), table) == {"version": 1, "files": 1}
+
+
+def test_bytes_are_refused_and_plain_values_become_text() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"the value of the partition column 'b' is b'x'; expected text"):
+        PartitionPresent({"a": 1, "b": b"x"})
+    sent = json.loads(json.dumps(to_dict(PartitionPresent({"day": date(2026, 1, 31), "n": 2, "x": None}))))
+    assert condition_of(sent) == PartitionPresent({"day": "2026-01-31", "n": "2", "x": None})
+
+
 def test_small_files_are_those_that_compaction_merges(tmp_path: Path) -> None:
     table = tmp_path / "t"
     for number in range(3):
@@ -232,6 +250,15 @@ def test_a_folded_batch_keeps_its_verdict(tmp_path: Path, monkeypatch: pytest.Mo
     Load(shop.source(files_per_batch=10)).run()
     assert not list((shop.table / "_ingest" / "erp").glob("0*.json"))
     assert verdict(shop) is None
+
+
+@pytest.mark.parametrize("quarantine", ["s3://lake/rejected", "file:///data/rejected"])
+def test_a_quarantine_in_another_kind_of_store_is_refused(tmp_path: Path, quarantine: str) -> None:
+    shop = Shop(tmp_path)
+    shop.land("a.csv", "1,5,x")
+    Load(shop.source()).run()
+    with pytest.raises(InvalidArgumentError, match=f"'{quarantine}' is in another kind of store than the table"):
+        checked(QualityPassed("erp", quarantine), shop.table)
 
 
 def test_no_batch_is_no_verdict(tmp_path: Path) -> None:
