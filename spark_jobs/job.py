@@ -72,7 +72,8 @@ class FailedAfterWork(Exception):
 def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None = None) -> int:
     """Run a job and print its last line: ``{"lakehouse": "result" | "error", "job": ...}``.
 
-    With ``--job-folder``, the line is also an object in this folder (``process.job_objects``).
+    With ``--job-folder``, the line is also an object in this folder (``process.job_objects``). If the store refuses the
+    object, its error is logged, and the line is printed nevertheless, because the job may have committed.
 
     Args:
         argv: the command line without the program; None: that of this process.
@@ -112,7 +113,10 @@ def run_job(arguments: Arguments, prepare: Prepare, argv: Sequence[str] | None =
             traceback.print_exc()
             line = _error_line(arguments.job, error)
         if objects is not None:
-            objects.put_outcome(line)
+            try:
+                objects.put_outcome(line)
+            except DeltaError as error:
+                logger.error("the outcome of the job is not in --job-folder: %s", error)
     # JSON in ASCII, because standard output may not support all characters of names and paths.
     print(json.dumps(line), flush=True)  # noqa: T201
     return 0 if line["lakehouse"] == "result" else 1

@@ -8,7 +8,8 @@ The objects are in one folder. ``NAME`` is unique for each submission of a job:
 - ``NAME.stop``: a task puts this object to stop the job. The job checks for it before it begins, and at each pulse.
 
 The folder also has an object ``TASK.handle.json`` of each task (``lakehouse_airflow.jobs.job_folder``). The names of
-the task's jobs begin with ``TASK-``. No object contains a secret or a condition.
+the task's jobs begin with ``TASK-``. No object contains a secret. The error in an outcome may quote a condition,
+because the task shows the error. The task deletes the outcome as soon as it has read the outcome.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from lakehouse_lib.errors import InvalidArgumentError, TableNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, StoreError, TableNotFoundError
+from lakehouse_lib.store import LocalStore
 from spark_jobs.command_line import Arguments
 from spark_jobs.job import FailedAfterWork, run_job
 from spark_jobs.process import job_objects
@@ -69,6 +70,29 @@ def test_an_argument_that_is_none_is_the_outcome_too(tmp_path: Path) -> None:
     line = outcome_of(tmp_path, lambda _: {}, "--no-such-option")
     assert line is not None
     assert (line["lakehouse"], line["type"]) == ("error", "InvalidArgumentError")
+
+
+@pytest.mark.parametrize("is_result", [True, False])
+def test_the_line_is_printed_if_the_outcome_cannot_be_put(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    is_result: bool,
+) -> None:
+    def prepare(_: Namespace) -> dict[str, Any]:
+        if is_result:
+            return {"table": "t", "version": 1}
+        raise TableNotFoundError("the table does not exist", table="t")
+
+    def refuse(store: LocalStore, path: str, data: bytes) -> bool:
+        raise StoreError("the disk is full", table=store.root)
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", refuse)
+    code = run_job(Arguments("compact", "", ()), prepare, [f"--job-folder={tmp_path}", f"--job-name={NAME}"])
+    line = json.loads(capsys.readouterr().out)
+    assert (code, line["lakehouse"]) == ((0, "result") if is_result else (1, "error"))
+    assert "the disk is full" in caplog.text
 
 
 @pytest.mark.parametrize(
