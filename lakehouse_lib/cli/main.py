@@ -25,8 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code.
 
     Standard output has the result only: tables, or one JSON document with ``--json``. Errors go to standard error, a
-    line with the code and a line with the hint. With ``--json``, an error of the library that stops the command is also
-    printed to standard output, as ``{"error": ...}``.
+    line with the code and a line with the hint. With ``--json``, an error that stops the command is also printed to
+    standard output, as ``{"error": ...}``, unless the command line is not valid.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     as_json = "--json" in words

@@ -35,7 +35,7 @@ class Terminal:
         for item in items[:_MOST_ITEMS]:
             self.line(f"  {item}")
         if len(items) > _MOST_ITEMS:
-            self.line(f"  and {len(items) - _MOST_ITEMS:,} more; --json lists all")
+            self.line(f"  and {len(items) - _MOST_ITEMS:,} more; --json lists more")
 
     def rows(self, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Print a table. Numbers are aligned to the right."""

@@ -74,11 +74,11 @@ def with_allowed_root(location: str, storage_options: Mapping[str, str] | None, 
     options = dict(storage_options or {})
     kind = kind_of(location)
     separator = kind.roots_separator if kind is not None else " "
-    allowed_root = quote(root, safe="/:") if scheme_prefix(root) else root  # a store parses an entry as it parses a URI
+    allowed_root = quote(root, safe="/:") if scheme_prefix(root) else root  # an entry with a scheme is parsed as a URI
     if separator in allowed_root:
         raise InvalidArgumentError(
-            f"the folder {location_text(root)} has {separator!r} in its name, which separates the folders of the storage "
-            "option allowed_roots; expected a folder without it",
+            f"the folder {location_text(root)} has {separator!r} in its name, which separates the folders of the"
+            " storage option allowed_roots; expected a folder without it",
             table=location,
             hint="Clone the table with its data files, or move the source",
         )
