@@ -108,8 +108,8 @@ def change_feed(store: ObjectStore, commits: CommitRange) -> ChangeFeed:
     Raises:
         DeltaProtocolError: ``delta.enableChangeDataFeed`` was not true at a version of the range.
         SchemaMismatchError: some of the rows do not fit the schema of the last version.
-        VersionNotFoundError: the version before a commit is needed for its schema or its removed files, and was cleaned
-            up.
+        VersionNotFoundError: a version was cleaned up from which the schema of the first commit, or the files that a
+            commit removed, must be read.
     """
     if not commits.times:
         return ChangeFeed(load_snapshot(store), ())

@@ -62,7 +62,8 @@ def commit_range(
         InvalidArgumentError: no start is given, a bound is not valid, the ending version is before the starting
             version, or the ending timestamp is before the starting timestamp.
         VersionNotFoundError: the start is after the latest commit, and ``allow_out_of_range`` is false; or a commit of
-            the range was cleaned up.
+            the range was cleaned up; or the end is before the oldest commit in the log, so such a commit may have been
+            cleaned up.
         TableNotFoundError: the log has no commit.
     """
     root = store.root
@@ -99,8 +100,9 @@ def commit_range(
     # With a starting timestamp, the times of commits after the ending version are needed, too. Without them, a start
     # after the ending version would seem to be after the latest version.
     last = end_version if end_version is not None and start_time is None else latest
-    times = commit_times(store, listed, start_version or 0, last)
-    start = max(start_version or 0, _first_version_from(start_time, times, latest))
+    first = start_version or 0
+    times = commit_times(store, listed, first, last)
+    start = max(first, _first_version_from(start_time, times, latest))
     if start > latest and not allow_out_of_range:
         is_version_later = start_version is not None and start_version > latest
         given_bound = f"version {start_version}" if is_version_later else str(starting_timestamp)
@@ -111,7 +113,8 @@ def commit_range(
             hint="Give an earlier start, or allow_out_of_range=True to get no changes instead",
         )
     stop = min(latest, latest if end_version is None else end_version, _last_version_until(end_time, times, latest))
-    missing = [version for version in range(start, stop + 1) if version not in times]
+    # The last commit is checked even if it is before the start: a start before the oldest commit means this commit.
+    missing = [version for version in range(max(first, min(start, stop)), stop + 1) if version not in times]
     if missing:
         raise VersionNotFoundError(
             f"commit {missing[0]} was cleaned up, so its changes are lost",
@@ -120,9 +123,7 @@ def commit_range(
             hint=f"Start at version {_oldest_readable(listed)} or later",
         )
     lost_commits = [
-        commit.version
-        for commit in listed
-        if commit.version not in times and (start_version or 0) <= commit.version <= last
+        commit.version for commit in listed if commit.version not in times and first <= commit.version <= last
     ]
     if lost_commits and start <= lost_commits[-1] + 1:
         raise VersionNotFoundError(
@@ -147,17 +148,17 @@ def _version(version: int | None, name: str, root: str) -> int | None:
 
 
 def _first_version_from(start_time: int | None, times: dict[int, int], latest: int) -> int:
-    """The first version that was committed at or after a time; ``latest`` + 1 if there is none."""
+    """The first version that was committed at or after a time; ``latest`` + 1 if all were committed earlier."""
     if start_time is None:
         return 0
     return min((version for version, time in times.items() if time >= start_time), default=latest + 1)
 
 
 def _last_version_until(end_time: int | None, times: dict[int, int], latest: int) -> int:
-    """The last version that was committed at or before a time; -1 if there is none."""
+    """The version before the first one that was committed after a time; ``latest`` if none was committed later."""
     if end_time is None:
         return latest
-    return max((version for version, time in times.items() if time <= end_time), default=-1)
+    return min((version for version, time in times.items() if time > end_time), default=latest + 1) - 1
 
 
 def _microseconds(moment: str | datetime | None, root: str) -> int | None:

@@ -224,6 +224,29 @@ def test_the_hint_names_a_version_that_can_be_read(tmp_path: Path) -> None:
         DeltaTable(tmp_path / "t").load_cdf(starting_version=0, ending_version=1)
 
 
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"starting_version": 2, "ending_timestamp": "2023-11-14T22:13:50Z"},
+        {"starting_timestamp": "2023-11-14T22:13:35Z", "ending_timestamp": "2023-11-14T22:13:50Z"},
+        {"starting_timestamp": "2023-11-14T22:13:35Z", "ending_version": 3},
+    ],
+    ids=str,
+)
+def test_a_range_before_the_oldest_commit_is_refused(tmp_path: Path, bounds: dict[str, Any]) -> None:
+    for version in range(6):
+        write_deltalake(tmp_path, pa.table({"id": [version]}), mode="append", configuration=None if version else ON)
+        os.utime(tmp_path / file_names.commit(version), (1_700_000_000 + version * 10,) * 2)
+    table = DeltaTable(tmp_path)
+    table.create_checkpoint()
+    assert table.load_cdf(**bounds).read_all()["_commit_version"].to_pylist() == [2, 3]
+    for version in range(4):
+        (tmp_path / file_names.commit(version)).unlink()
+    with pytest.raises(VersionNotFoundError, match=r"commit [23] was cleaned up.*Start at version 4 or later"):
+        table.load_cdf(**bounds)
+    assert not table.load_cdf(4, ending_timestamp="2023-11-14T22:13:50Z").read_all()
+
+
 def test_unknown_columns(table: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="nope"):
         DeltaTable(table).load_cdf(columns=["nope"])
