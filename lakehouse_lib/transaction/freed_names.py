@@ -20,7 +20,7 @@ from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.retention.cleanup import may_delete_next_version
 from lakehouse_lib.log.segment import Checkpoint, Commit, sort_listing
 from lakehouse_lib.protocol.file_paths import canonical
-from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction.read_version import cleaned_up_error
 
@@ -35,7 +35,7 @@ def check_name(
     Args:
         commit: the commit that this writer put.
         log_read_at: when this writer last read the log before the put, ms since the epoch.
-        configuration: the table's properties.
+        configuration: the table's properties at the version before the commit.
 
     Returns:
         None: the version is this commit. CommitFailedError: the version is another commit, and the file that was put is
@@ -61,7 +61,7 @@ def check_name(
         return error
     return StoreError(
         "other writers made a checkpoint of this version or a later version, and the latest version does not have the "
-        "files of this commit",
+        "changes of this commit",
         table=store.root,
         version=commit.version,
         hint="Set delta.logRetentionDuration longer than a commit may take",
@@ -75,11 +75,15 @@ def _was_before(checkpoints: Sequence[Checkpoint], commits: Sequence[Commit], ve
 
 
 def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
-    """Whether the latest version has a file that the commit added or, if it added none, a tombstone that it wrote.
+    """Whether the latest version shows the commit.
 
-    Tombstones of added files are compared, too, because other commits may have removed these files since.
+    It does if it has a file that the commit added or, if the commit added none, a tombstone that it wrote. Tombstones
+    of added files are compared, too, because other commits may have removed these files since. If the commit neither
+    added nor removed files, its other actions are compared.
     """
     latest = load_snapshot(store)
+    if not len(commit.adds) and not len(commit.removes):
+        return _has_other_actions(latest, commit)
     tombstones = latest.tombstones
     removed_paths = canonical(tombstones["path"], store)
     if len(commit.adds):
@@ -89,6 +93,21 @@ def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
     times = commit.removes["deletionTimestamp"].combine_chunks()
     at_that_time = pc.is_in(tombstones["deletionTimestamp"], value_set=times)
     return _any_among(canonical(commit.removes["path"], store), removed_paths.filter(at_that_time))
+
+
+def _has_other_actions(latest: Snapshot, commit: CommitActions) -> bool:
+    """Whether a version has an application transaction, a domain, the metadata or, without metadata, the protocol of a
+    commit.
+
+    The protocol of a commit with metadata is not compared, because another commit may have added the same features.
+    """
+    if any(latest.state.transactions.get(each.app_id) == each for each in commit.transactions):
+        return True
+    if any(latest.domains.get(each.domain) == each for each in commit.domains):
+        return True
+    if commit.metadata is not None:
+        return latest.metadata == commit.metadata
+    return commit.protocol is not None and latest.protocol == commit.protocol
 
 
 def _any_among(paths: pa.Array, present_paths: pa.Array) -> bool:

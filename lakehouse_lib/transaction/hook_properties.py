@@ -10,7 +10,10 @@ from lakehouse_lib.json_text import excerpt
 
 @dataclass(frozen=True)
 class PostCommitHookProperties:
-    """The properties of the hooks that run after a commit. The hooks for manifests and the checksum always run.
+    """The properties of the hooks that run after a commit.
+
+    They do not affect the hooks for manifests and the checksum. The commit that creates a table ignores them, because
+    it runs only the hook for manifests.
 
     Args:
         create_checkpoint: write the checkpoint that is due by ``delta.checkpointInterval``. False: the next checkpoint

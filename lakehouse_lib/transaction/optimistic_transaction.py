@@ -165,6 +165,7 @@ class OptimisticTransaction:
             InvalidArgumentError: readers could not parse the commit (a line is too long, a time is after the year
                 9999, a file is both added and removed); nothing is put.
             TableNotFoundError: the log of the snapshot no longer exists, or belongs to another table.
+            LogCorruptedError: a winning commit or the row id high water mark is not valid; nothing was committed.
             StoreError: the store failed, and nothing was committed.
         """
         properties = properties or CommitProperties()
@@ -213,7 +214,8 @@ class OptimisticTransaction:
                 return Unknown.of(commit.version, txn_id, put, table=self._store.root)
             if put:
                 if self._snapshot is not None:
-                    freed_name_error = check_name(commit, log_read_at, self._snapshot.configuration, self._store)
+                    assert before.metadata is not None
+                    freed_name_error = check_name(commit, log_read_at, before.metadata.configuration, self._store)
                     if isinstance(freed_name_error, CommitFailedError):
                         return Conflict(freed_name_error)
                     if freed_name_error is not None:

@@ -87,7 +87,7 @@ class Attempt:
 
 
 def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore) -> CommitFailedError | None:
-    """The error for the first of ``winners`` that conflicts with ``attempt``; None if there is no conflict."""
+    """The error for the first of ``winners`` that conflicts with ``attempt``; None: none of them conflicts."""
     append_conflicts = _append_conflicts(attempt, winners)
     removed_files = _RemovedFiles.of(winners, store)
     read_conflicts = removed_files.read_conflicts(attempt, store)

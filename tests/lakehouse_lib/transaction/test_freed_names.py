@@ -33,6 +33,16 @@ def by_delta_rs(root, versions=4):
     other.cleanup_metadata()
 
 
+def by_the_library(root, versions=4):
+    """The same by this library, which rounds the time of a cleanup down to midnight."""
+    for number in range(versions):
+        write_deltalake(root, pa.table({"id": [100 + number]}), mode="append")
+    other = DeltaTable(root)
+    other.create_checkpoint()
+    for version in range(other.version()):
+        (root / file_names.commit(version)).unlink()
+
+
 def meanwhile(monkeypatch, act):
     """Do something once between the check of the log and the put."""
     put = optimistic_transaction.put_commit
@@ -98,14 +108,24 @@ def test_the_outcome_is_unknown_where_the_log_does_not_show_it(table, tmp_path, 
     """By the store's clock the checkpoint is not older than the commit, but it does not have the commit's rows."""
     meanwhile(monkeypatch, lambda: by_delta_rs(tmp_path))
     monkeypatch.setattr(freed_names, "_was_before", lambda checkpoints, commits, version: False, raising=True)
-    with pytest.raises(CommitUnknownError, match="does not have the files of this commit"):
+    with pytest.raises(CommitUnknownError, match="does not have the changes of this commit"):
         write_deltalake(table, pa.table({"id": [1000]}), mode="append")
 
 
+@pytest.mark.parametrize(
+    ("verb", "others"),
+    [
+        (VERBS["append"], by_delta_rs),
+        (lambda table: table.alter.set_table_properties({"delta.checkpointInterval": "50"}), by_delta_rs),
+        (lambda table: table.alter.add_feature("appendOnly", allow_protocol_versions_increase=True), by_delta_rs),
+        (lambda table: table.alter.cluster_by("id"), by_the_library),  # delta-rs writes no clustered table
+    ],
+    ids=["files", "metadata", "protocol", "domain"],
+)
 def test_a_commit_is_committed_whose_put_was_stored_without_an_answer_and_repeated_after_a_cleanup(
-    table, tmp_path, monkeypatch
+    table, tmp_path, monkeypatch, verb, others
 ):
-    """The repeated put comes after the checkpoint that has the rows of the first put."""
+    """The repeated put comes after the checkpoint that has the changes of the first put."""
     put = LocalStore.put_if_absent
     lost = []
 
@@ -113,15 +133,40 @@ def test_a_commit_is_committed_whose_put_was_stored_without_an_answer_and_repeat
         stored = put(self, path, data)
         if path == file_names.commit(2) and not lost:
             lost.append(path)
-            by_delta_rs(tmp_path)
+            others(tmp_path)
             time.sleep(0.05)
             raise StoreError("no answer", table=self.root)
         return stored
 
     monkeypatch.setattr(LocalStore, "put_if_absent", put_once_without_answer)
-    write_deltalake(table, pa.table({"id": [1000]}), mode="append")
+    verb(table)
     assert lost
-    assert ids(tmp_path) == [*range(10), *range(100, 104), 1000]
+    assert {*range(10), *range(100, 104)} <= set(DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist())
+
+
+def test_the_retention_of_a_winning_commit_counts(tmp_path, monkeypatch):
+    """Another writer wins and shortens the retention; then the name of the next attempt is freed."""
+    write_deltalake(tmp_path, pa.table({"id": range(10)}))
+    put = optimistic_transaction.put_commit
+    attempts = []
+
+    def late(store, version, data, txn_id):
+        attempts.append(version)
+        if len(attempts) == 1:
+            monkeypatch.setattr(optimistic_transaction, "put_commit", put)
+            DeltaTable(tmp_path).alter.set_table_properties(AT_ONCE)
+            monkeypatch.setattr(optimistic_transaction, "put_commit", late)
+        else:
+            by_delta_rs(tmp_path)
+            time.sleep(0.05)
+        return put(store, version, data, txn_id)
+
+    table = DeltaTable(tmp_path)
+    monkeypatch.setattr(optimistic_transaction, "put_commit", late)
+    with pytest.raises(CommitFailedError, match="log cleanup removed commits"):
+        write_deltalake(table, pa.table({"id": [1000]}), mode="append")
+    assert attempts == [1, 2]
+    assert ids(tmp_path) == [*range(10), *range(100, 104)]
 
 
 def test_an_error_of_the_look_after_the_put_deletes_no_file_of_the_commit(table, tmp_path, monkeypatch):
