@@ -57,7 +57,7 @@ _DELETE = {
 
 
 def optimize_metrics(result: ChangeResult) -> dict[str, Any]:
-    """The metrics of ``compact`` and ``z_order``.
+    """The metrics of ``compact``, ``purge`` and ``z_order``.
 
     ``deltalake`` does not have ``numFilesAlreadyClustered`` and ``zOrderBy``, which only ``z_order`` returns.
     """
@@ -81,8 +81,10 @@ def delete_metrics(result: ChangeResult) -> dict[str, Any]:
 
 def update_metrics(result: ChangeResult) -> dict[str, Any]:
     """The metrics of ``update``; ``deltalake`` does not have ``num_deletion_vectors``."""
-    counts = {"numUpdatedRows": 0, **result.metrics}
-    return {**{name: counts[spark_name] for name, spark_name in _UPDATE.items()}, "version": result.version_after}
+    return {
+        **{name: result.metrics[spark_name] for name, spark_name in _UPDATE.items()},
+        "version": result.version_after,
+    }
 
 
 def merge_metrics(result: ChangeResult) -> dict[str, Any]:

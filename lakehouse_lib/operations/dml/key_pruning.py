@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.sorted_search import count_below
-from lakehouse_lib.arrow.values import bools
+from lakehouse_lib.arrow.values import bools, literal
 from lakehouse_lib.protocol.partition_values import partition_column
 from lakehouse_lib.schema import TableLayout
 from lakehouse_lib.statistics import bounds_of
@@ -34,12 +34,17 @@ def files_with_keys(
             continue
         if field.name in layout.partition_keys:
             file_values = partition_column(files, layout.partition_keys[field.name], field.type)
-            files = files.filter(pc.is_in(file_values, value_set=values))
+            files = files.filter(pc.is_in(_with_one_zero(file_values), value_set=_with_one_zero(values)))
             continue
         path = (layout.physical_name(field),)
         bounds = bounds_of(files, {path: field.type})[path]
         files = files.filter(_may_hold(values, bounds.min, bounds.max))
     return files
+
+
+def _with_one_zero(values: pa.Array) -> pa.Array:
+    """The values with 0.0 in place of -0.0, which equals it, but not for ``is_in``."""
+    return pc.add(values, literal(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 def _may_hold(values: pa.Array, low: pa.Array, high: pa.Array) -> pa.Array:

@@ -184,8 +184,8 @@ def change_rows(
         numDeletedRows (None if files that are removed whole have no statistics), numCopiedRows,
         numDeletionVectorsAdded, numDeletionVectorsUpdated, numDeletionVectorsRemoved, executionTimeMs, scanTimeMs,
         rewriteTimeMs, and the operation's counts. A vector that replaces another vector counts as added, updated and
-        removed. A file that only gets a new deletion vector counts as neither added nor removed. If no row
-        matches, all counts are 0 and nothing is committed.
+        removed. A file that only gets a new deletion vector counts as neither added nor removed. If no row matches and
+        none is written, all counts are 0, and nothing is committed unless the operation ``commits_always``.
 
     Raises:
         CommitFailedError: a concurrent change of schema or protocol, or 100 consecutive conflicts.

@@ -124,7 +124,7 @@ class _Update(PredicateOperation):
 
     def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:
         # The rows that leave their files are not deleted: they are in new files.
-        return {name: value for name, value in metrics.items() if name != "numDeletedRows"}
+        return {"numUpdatedRows": 0} | {name: value for name, value in metrics.items() if name != "numDeletedRows"}
 
 
 def update_target(

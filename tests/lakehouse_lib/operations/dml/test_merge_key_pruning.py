@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,18 @@ def test_every_type_with_an_order(kind: pa.DataType, low: str, high: str, key: A
     for value, count in ((key, 1), (other, 0)):
         source = pa.table({"key": pa.array([value], kind)})
         assert len(files_with_keys(files, layout, [("id", "key")], source)) == count
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+@pytest.mark.parametrize(("stored", "key"), [(-0.0, 0.0), (0.0, -0.0), (math.nan, -math.nan)])
+def test_a_floating_point_partition_value_equals_a_key_of_other_bits(
+    tmp_path: Path, engine: Engine, kind: pa.DataType, stored: float, key: float
+) -> None:
+    rows = pa.table({"id": pa.array([stored, 1.0], kind), "amount": pa.array([1, 2], pa.int64())})
+    write_files(tmp_path, rows, 1, partition_by=["id"])
+    metrics = merged(DeltaTable(tmp_path, engine=engine), [key], kind)
+    assert (metrics["num_target_rows_updated"], metrics["num_target_rows_inserted"]) == (1, 0)
+    assert sorted(DeltaTable(tmp_path).to_pyarrow_table()["amount"].to_pylist()) == [-1, 2]
 
 
 def test_keys_of_another_type_leave_out_no_file() -> None:

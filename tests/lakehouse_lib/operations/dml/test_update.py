@@ -141,6 +141,14 @@ def test_hidden_rows_stay_hidden(tmp_path: Path) -> None:
     assert table.update({"name": "'y'"}, predicate="id < 100")["version"] == metrics["version"]
 
 
+@pytest.mark.parametrize("condition", ["id < 0", "id = 250 AND count < 0"], ids=["no file", "no row"])
+def test_an_update_of_no_row_counts_0_rows(tmp_path: Path, engine: Engine, condition: str) -> None:
+    snapshot = made(tmp_path).snapshot
+    values = {"name": parse_value("'x'", snapshot.field("name"), snapshot.schema)}
+    result = update(snapshot, values, parse(condition, snapshot.schema), engine)
+    assert (result.version, result.metrics["numUpdatedRows"]) == (None, 0)
+
+
 def test_new_values_are_python_values(tmp_path: Path) -> None:
     table = made(tmp_path, files=1)
     table.update(new_values={"name": "it's", "COUNT": 3, "amount": None}, predicate="id = 1")
