@@ -22,7 +22,7 @@ class Change(Protocol):
         """The conflicts after which the change is planned again, on the latest version."""
 
     def plan(self, snapshot: Snapshot, lost: CommitFailedError | None) -> OptimisticTransaction | None:
-        """The transaction that makes the change to this version; None if there is nothing to change.
+        """The transaction that makes the change to this version; None: this version needs no change.
 
         Args:
             lost: the conflict of the previous transaction, which is raised if the change cannot be planned again; None:

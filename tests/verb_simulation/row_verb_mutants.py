@@ -77,7 +77,7 @@ _stored = row_change._stored
 
 
 def _discarded_too(self: rewrite._Rewriting, *, committed: bool) -> None:
-    rewrite.discard(self._store, self._written)
+    rewrite.discard_paths(self._store, rewrite._stored(self._written, self._store))
 
 
 def _all_lost(self: Rewrite, _groups: Any) -> Rewrite:
@@ -181,7 +181,7 @@ ROW_VERB_MUTANTS = (
     ),
     Mutant(
         "a rewrite leaves its files after a lost race",
-        instead(rewrite, "discard", lambda *_: None),
+        instead(rewrite, "discard_paths", lambda *_: None),
         ("delete", "z_order", "append"),
     ),
     Mutant(

@@ -7,7 +7,7 @@ separate commit.
 from __future__ import annotations
 
 import logging
-import threading
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +27,7 @@ from lakehouse_lib.operations.optimize.rewrite import run_with_replanning
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.protocol.table_properties import AUTO_COMPACT, TARGET_FILE_SIZE
 from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.threads import ProcessLock
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
 logger = logging.getLogger(__name__)
@@ -38,9 +39,10 @@ MAX_FILE_SIZE = 128 << 20
 #: The most partitions that are compacted after one write (delta-spark's autoCompact.maxNumModifiedPartitions).
 MAX_PARTITIONS = 128
 
-_lock = threading.Lock()
-#: The tables that this process compacts now, after a write.
-_tables: set[str] = set()
+_lock = ProcessLock()
+#: The tables that a process compacts now, after a write, with the number of the process. A forked process inherits the
+#: entries of its parent.
+_tables: set[tuple[int, str]] = set()
 
 
 def compact_after_write(
@@ -147,15 +149,16 @@ def _is_in_partitions(files: pa.Table, added: pa.Table, snapshot: Snapshot, targ
 @contextmanager
 def _reserved(table: str) -> Iterator[bool]:
     """Reserve a table for one compaction of this process; False if another one is running."""
+    reservation = os.getpid(), table
     with _lock:
-        is_free = table not in _tables
-        _tables.add(table)
+        is_free = reservation not in _tables
+        _tables.add(reservation)
     try:
         yield is_free
     finally:
         if is_free:
             with _lock:
-                _tables.discard(table)
+                _tables.discard(reservation)
 
 
 def _with_note(result: ChangeResult, note: Mapping[str, Any]) -> ChangeResult:

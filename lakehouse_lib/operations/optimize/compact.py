@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakehouse_lib.arrow.values import int64s, numbers_of
-from lakehouse_lib.engine.base import Engine, WriteTarget, after, is_small
+from lakehouse_lib.engine.base import Engine, OnTask, WriteTarget, after, is_small
 from lakehouse_lib.engine.parquet.reader import COPIED_COLUMNS, TableReader, copy_reader
+from lakehouse_lib.engine.parquet.task_results import delete_files, result_of, results_of
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.engine.writer_properties import WriterProperties
@@ -42,7 +44,7 @@ Rows = NDArray[np.int64]
 
 #: The bytes that a thread could read in the time that it takes to open a file.
 _OPEN_BYTES = 4 << 20
-#: Column in the result of ``merge_files``: the number of the bin.
+#: Column in the result of ``write_bins``: the number of the bin.
 BIN = "bin"
 
 
@@ -193,7 +195,7 @@ def compact(
         Metrics: numAddedFiles, numRemovedFiles, numAddedBytes, numRemovedBytes, numDeletionVectorsRemoved,
         minFileSize, p25FileSize, p50FileSize, p75FileSize, maxFileSize (of the added files), executionTimeMs,
         filesAdded and filesRemoved (avg, max, min, totalFiles, totalSize), partitionsOptimized, numBatches,
-        totalConsideredFiles, totalFilesSkipped. If there is nothing to merge, nothing is committed.
+        totalConsideredFiles, totalFilesSkipped. If no file has to be rewritten, nothing is committed.
 
     Raises:
         CommitFailedError: a concurrent change of schema or protocol, or other writers removed a file of every bin in
@@ -279,7 +281,7 @@ def _finished_groups(
     for group in group_parts(work, engine.parallelism, interval):
         numbers = order[group]
         tasks = [CompactTask(int(number), target, chosen.take(int64s(plan.bins[number]))) for number in numbers]
-        written = engine.run(merge_files, tasks, None if counter is None else after(int(group[0]), counter.end))
+        written = write_bins(engine, tasks, None if counter is None else after(int(group[0]), counter.end))
         if counter is not None and group[-1] == len(order) - 1:
             counter.finish()
         yield _rewrite(plan, numbers, written)
@@ -297,8 +299,23 @@ def _rewrite(plan: CompactPlan, numbers: Rows, written: pa.Table) -> Rewrite:
     )
 
 
+def write_bins(engine: Engine, tasks: Sequence[CompactTask], on_task: OnTask | None = None) -> pa.Table:
+    """Run compaction tasks, at least one; returns a files table with the column ``bin``.
+
+    Raises:
+        DeltaError: the error of a task. The files of all tasks are deleted.
+    """
+    discard = partial(delete_files, store=tasks[0].target.store)
+    return pa.concat_tables(results_of(engine.run(merge_files, tasks, on_task), discard))
+
+
 def merge_files(task: CompactTask) -> pa.Table:
-    """Run a compaction task, with one row group in memory at a time; returns a files table with the column ``bin``."""
+    """Run a compaction task. The result (RESULT_SCHEMA) holds a files table with the column ``bin``."""
+    return result_of(lambda: _merge(task))
+
+
+def _merge(task: CompactTask) -> pa.Table:
+    """Write the rows of a task, with one row group in memory at a time."""
     target = task.target
     source = target.layout if task.source is None else task.source
     reader = copy_reader(replace(target, layout=source))

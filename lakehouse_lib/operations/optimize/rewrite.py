@@ -21,11 +21,12 @@ from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteDeleteError, DeltaError
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
-from lakehouse_lib.operations.files import discard, size_quantiles, size_summary, total_size
+from lakehouse_lib.operations.files import discard_paths, size_quantiles, size_summary, total_size
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, Places, marked_groups
 from lakehouse_lib.operations.replanning import CommittedChange, commit_change
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import OptimisticTransaction
@@ -166,7 +167,7 @@ class _Rewriting:
     ) -> None:
         self.current = rewrite
         self._copied = rewrite  # the groups of ``current``, as they were read and written
-        self._written = rewrite.added
+        self._written = rewrite.added  # and the same files with the deletion vectors of each rebase
         self._marks = _Marks({}, {})
         self._rounds = 0
         self._operation = operation
@@ -181,11 +182,9 @@ class _Rewriting:
         return _change(self._operation, self._parameters, self.current, self._started).on(snapshot, snapshot.store)
 
     def discard(self, *, committed: bool) -> None:
-        files = self._written
-        if committed:
-            named = self.current.added["path"].combine_chunks()
-            files = files.filter(pc.invert(pc.is_in(files["path"], value_set=named)))
-        discard(self._store, files)
+        written = _stored(self._written, self._store)
+        committed_paths = _stored(self.current.added, self._store) if committed else written.slice(0, 0)
+        discard_paths(self._store, written.filter(pc.invert(pc.is_in(written, value_set=committed_paths))))
 
     def _plan_again(self, latest: Snapshot, lost: CommitFailedError) -> None:
         """Leave out the groups with a removed file, and rebase the other groups on new deletion vectors."""
@@ -200,6 +199,7 @@ class _Rewriting:
         if not len(changed) or not len(copied.removed):
             raise lost
         self._copied, self.current = copied, _with_marks(copied, self._marks, latest.store)
+        self._written = pa.concat_tables([self._written, self.current.added])
 
 
 @dataclass(frozen=True)
@@ -232,6 +232,12 @@ class _Marks:
             logger.warning("%s: cannot find the new places of rows that were deleted: %s", latest.store.root, error)
             new = {}
         return _Marks(now, {**unchanged, **new})
+
+
+def _stored(files: pa.Table, store: ObjectStore) -> pa.Array:
+    """The store paths of new data files and of the files of their deletion vectors, each once."""
+    vectors = deletion_vector.paths_of(store, files["deletionVector"])
+    return pc.unique(pa.concat_arrays([file_paths.canonical(files["path"], store), vectors]))
 
 
 def _with_marks(rewrite: Rewrite, marks: _Marks, store: ObjectStore) -> Rewrite:

@@ -15,7 +15,7 @@ from lakehouse_lib.errors import CommitFailedError, InvalidSchemaError
 from lakehouse_lib.features import column_mapping
 from lakehouse_lib.features.file_layout import clustering
 from lakehouse_lib.operations.files import discard, record_count, total_size
-from lakehouse_lib.operations.optimize.compact import BIN, CompactTask, merge_files
+from lakehouse_lib.operations.optimize.compact import BIN, CompactTask, write_bins
 from lakehouse_lib.operations.optimize.rewrite import rewrite_target
 from lakehouse_lib.operations.optimize.z_order.tags import TAG_COLUMNS
 from lakehouse_lib.operations.replanning import commit_change
@@ -65,6 +65,7 @@ def remove_mapping(
 
     Raises:
         InvalidSchemaError: as ``plan_removal``.
+        DeltaError: a file cannot be read or written; the new files are deleted.
         CommitFailedError: another writer committed first; the new files are deleted.
     """
     started = time.monotonic()
@@ -76,7 +77,7 @@ def remove_mapping(
     files = snapshot.files
     copied = files.select([*COPIED_COLUMNS, *TAG_COLUMNS])
     tasks = [CompactTask(row, target, copied.take([row]), source) for row in range(len(files))]
-    added = engine.run(merge_files, tasks).drop_columns([BIN]) if tasks else files
+    added = write_bins(engine, tasks).drop_columns([BIN]) if tasks else files
     table, version = snapshot.store.root, snapshot.version
     domains = clustering.renamed_domain(snapshot.domains, source, layout, table=table, version=version)
     change = _Removal(snapshot.store, metadata, domains, files, added, started)

@@ -23,6 +23,7 @@ from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.engine.parquet.stored_schema import column_names
+from lakehouse_lib.engine.parquet.task_results import result_of
 from lakehouse_lib.engine.parquet.writer import DataFileWriter
 from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.features.row_tracking import FileIds
@@ -96,7 +97,12 @@ def scatter(task: ScatterTask) -> Iterator[Piece]:
 
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
-    """Write one file from its pieces, ordered by block. The result is a files table with the column NUMBER."""
+    """Write one file from its pieces. The result (RESULT_SCHEMA) holds a files table with the column NUMBER."""
+    return result_of(lambda: _write(file, pieces))
+
+
+def _write(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
+    """Write one file from its pieces, ordered by block."""
     names = column_names(file.target.layout)
     writer = DataFileWriter(file.target, file.values)
     try:

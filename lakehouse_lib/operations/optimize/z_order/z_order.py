@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 from lakehouse_lib import statistics
 from lakehouse_lib.arrow.values import numbers_of, strings
 from lakehouse_lib.engine.base import Engine, after
+from lakehouse_lib.engine.parquet.task_results import delete_files, results_of
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, LogCorruptedError
 from lakehouse_lib.expressions import Predicate
@@ -191,10 +193,13 @@ class _Writing:
 
         Raises:
             LogCorruptedError: the written files have another number of rows than the log says. They are deleted.
+            DeltaError: the error of a file that could not be written. The other files are deleted.
         """
         on_task = None if self.counter is None else after(first_task, self.counter.end)
-        written = self.engine.exchange(scatter, gather, run.tasks, run.outputs, on_task)
+        answers = self.engine.exchange(scatter, gather, run.tasks, run.outputs, on_task)
+        parts = results_of(answers, partial(delete_files, store=self.snapshot.store))
         # Without any row, the result has no files and no column with their numbers.
+        written = pa.concat_tables(parts) if parts else pa.Table.from_batches([], FILE_SCHEMA)
         numbers = numbers_of(written[NUMBER], "i8") if len(written) else np.zeros(0, np.int64)
         added = with_tags(
             written.select(FILE_SCHEMA.names),
@@ -299,7 +304,7 @@ def check_columns(snapshot: Snapshot, columns: Iterable[str] | None, predicate: 
 
 
 def default_columns(snapshot: Snapshot) -> tuple[str, ...]:
-    """The clustering columns of the table; empty if there are none, or if one of them is a member of a struct."""
+    """The clustering columns of the table; empty if one of them is a member of a struct."""
     paths = snapshot.clustering_columns
     return tuple(path[0] for path in paths) if all(len(path) == 1 for path in paths) else ()
 

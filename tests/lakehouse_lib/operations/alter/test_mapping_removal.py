@@ -12,7 +12,13 @@ import pytest
 from lakehouse_lib import DeltaTable, Field, write_deltalake
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.reader import TableReader
-from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, InvalidSchemaError, SchemaMismatchError
+from lakehouse_lib.errors import (
+    CommitFailedError,
+    DataFileMissingError,
+    InvalidArgumentError,
+    InvalidSchemaError,
+    SchemaMismatchError,
+)
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.features import writer_features
 from lakehouse_lib.operations.alter.features import mapping_removal
@@ -140,6 +146,16 @@ def test_a_concurrent_commit_conflicts(tmp_path: Path, monkeypatch: pytest.Monke
     write_deltalake(table, rows, mode="append")
     with pytest.raises(CommitFailedError):
         remove_mapping(old, table.engine)
+
+
+def test_the_new_files_are_deleted_if_a_file_is_missing(tmp_path: Path) -> None:
+    table = mapped(tmp_path)
+    files = sorted(uri.removeprefix("file://") for uri in table.file_uris())
+    Path(files[-1]).unlink()
+    before = parquet_files(tmp_path)
+    with pytest.raises(DataFileMissingError):
+        table.alter.set_table_properties(NONE)
+    assert (len(files), parquet_files(tmp_path)) == (3, before)
 
 
 def test_change_data_under_other_names_is_refused(tmp_path: Path) -> None:

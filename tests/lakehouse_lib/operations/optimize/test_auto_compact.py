@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,24 @@ def test_one_process_compacts_a_table_once_at_a_time(tmp_path: Path) -> None:
     assert outer.metrics["autoCompact"]["numRemovedFiles"] == FEW
     small_files(tmp_path, FEW)
     assert "autoCompact" in write(FaultStore(tmp_path), incoming(rows(300)), APPEND, ArrowEngine()).metrics
+
+
+@pytest.mark.usefixtures("few")
+def test_a_process_that_is_forked_during_a_compaction_compacts_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_files(tmp_path, FEW - 1, **AUTO)
+    inner: list[ChangeResult] = []
+
+    def child(path: str) -> None:
+        if path.endswith(".parquet") and not inner:
+            with monkeypatch.context() as patched:  # the child has a copy of the memory and another number
+                patched.setattr(os, "getpid", lambda: -1)
+                inner.append(write(FaultStore(tmp_path), incoming(rows(200)), APPEND, ArrowEngine(1)))
+
+    write(FaultStore(tmp_path, before={"open_input": child}), incoming(rows(100)), APPEND, ArrowEngine(1))
+    assert inner[0].metrics["autoCompact"]["numRemovedFiles"] == FEW + 1
+    assert sorted(read_by_all(tmp_path)["id"].to_pylist()) == [*range(FEW - 1), 100, 200]
 
 
 @pytest.mark.usefixtures("few")

@@ -77,6 +77,20 @@ def test_rows_are_marked_again_and_again(tmp_path: Path) -> None:
     check(tmp_path, {0, 1, 2, ROWS + 3, 2 * ROWS + 4})
 
 
+def test_vectors_of_earlier_rebases_are_deleted(tmp_path: Path) -> None:
+    first, second, _ = table(tmp_path)
+    delete_by_vector(tmp_path, {first: inline({0})})
+    before = DeltaTable(tmp_path).snapshot
+    even = set(range(0, ROWS, 2))
+    winners = [{first: inline(even)}, {first: inline({*even, 1})}, {second: inline({3})}]
+    races = each(*(partial(delete_by_vector, tmp_path, vectors) for vectors in winners))
+    object.__setattr__(before, "store", FaultStore(tmp_path, before={"put_if_absent": races}))
+    compact(before, ArrowEngine())
+    check(tmp_path, {*even, 1, ROWS + 3})
+    vectors = DeltaTable(tmp_path).snapshot.files["deletionVector"]
+    assert len(list(tmp_path.glob("deletion_vector_*.bin"))) == len(vectors) == 1
+
+
 def test_the_first_vectors_of_a_table_go_on_to_the_merged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan of a compaction reads no statistics of a table without vectors."""
     monkeypatch.setattr(rewrite, "_ATTEMPTS", 1)

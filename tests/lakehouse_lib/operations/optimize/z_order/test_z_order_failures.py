@@ -10,15 +10,16 @@ from deltalake import CommitProperties as PeerCommitProperties
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, ObjectNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, ObjectNotFoundError, StoreError
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order
+from lakehouse_lib.store import LocalStore
 from tests.lakehouse_lib.operations.optimize.z_order.arrival_table import (
     make,
     rows,
     snapshot_of,
     target_for,
 )
-from tests.peers import read_delta_rs
+from tests.peers import parquet_files, read_delta_rs
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,23 @@ def test_a_count_that_differs_from_the_log_stops_it(table):
     with pytest.raises(LogCorruptedError, match="have 40000 rows; expected 39999 rows"):
         z_order(snapshot_of(table), ArrowEngine(), ["customer"], target_size=target_for(table, 4))
     assert DeltaTable(table).version() == 19
+
+
+def test_the_files_of_a_run_that_fails_are_deleted(table, monkeypatch):
+    before, opened = parquet_files(table), []
+    open_output = LocalStore.open_output
+
+    def fail_at_third(store, path):
+        opened.append(path)
+        if len(opened) == 3:
+            raise StoreError("the disk is full", table=table)
+        return open_output(store, path)
+
+    monkeypatch.setattr(LocalStore, "open_output", fail_at_third)
+    with pytest.raises(StoreError, match="the disk is full"):
+        z_order(snapshot_of(table), ArrowEngine(1), ["customer"], target_size=target_for(table, 4))
+    assert len(opened) == 4
+    assert parquet_files(table) == before
 
 
 def test_a_missing_file_is_named(table, exchange_engine):
