@@ -18,7 +18,7 @@ from lakehouse_lib.engine.parquet.footer import FooterStatistics, read_footer, w
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
 from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
 from lakehouse_lib.errors import DeltaError, SchemaMismatchError
-from lakehouse_lib.features import requested_features, requested_versions
+from lakehouse_lib.features import protocol_for, requested_features, requested_versions
 from lakehouse_lib.log import latest_version
 from lakehouse_lib.operations.convert.folder import ConversionFolder, PartitionStrategy, open_folder
 from lakehouse_lib.operations.results import ChangeResult
@@ -83,8 +83,9 @@ def convert(
         ConstraintViolatedError: a partition value of a NOT NULL column is null.
         InvalidSchemaError: a table cannot have the columns of the files.
         StoreError: a file is not readable as Parquet.
-        UnsupportedFeatureError: a property enables a feature that this library cannot write; or a partition column has
-            an invariant, or is ``CHAR`` or ``VARCHAR``.
+        UnsupportedFeatureError: a property enables a feature that this library cannot write, or
+            materializePartitionColumns in a partitioned table; or a partition column has an invariant, or is ``CHAR``
+            or ``VARCHAR``.
         CommitUnknownError: the store gave no answer to the commit.
     """
     table = store.root
@@ -102,8 +103,9 @@ def convert(
         configuration=conversion.configuration,
         table=table,
     )
+    features = requested_features(conversion.configuration or {})
+    check_for_existing_files(metadata, protocol_for(metadata, extra=features), table)
     layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
-    check_for_existing_files(layout.schema, metadata.configuration, table)
     target = WriteTarget(store, layout, metadata.configuration)
     change = TableChange(
         "CONVERT",
@@ -114,7 +116,7 @@ def convert(
         },
         added=_files(folder, target, collect_stats=conversion.collect_stats),
         metadata=metadata,
-        features=requested_features(conversion.configuration or {}),
+        features=features,
         versions=requested_versions(conversion.configuration or {}),
         metrics={"numConvertedFiles": len(folder.paths)},
     )

@@ -16,6 +16,7 @@ from lakehouse_lib.engine.parquet.written_files import files_table
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, TableNotFoundError, UnsupportedFeatureError
 from lakehouse_lib.features import (
     changed_configuration,
+    protocol_for,
     requested_features,
     requested_versions,
     row_rules,
@@ -26,13 +27,13 @@ from lakehouse_lib.features.computed_columns.generated_columns import check_expr
 from lakehouse_lib.features.computed_columns.identity_columns import check_identities, identities
 from lakehouse_lib.features.constraints import invariants
 from lakehouse_lib.features.constraints.check_constraints import PREFIX as CONSTRAINT_PREFIX
-from lakehouse_lib.features.file_layout import clustering
+from lakehouse_lib.features.file_layout import clustering, materialize_partition_columns
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.write.add_actions import AddAction, added_files
-from lakehouse_lib.protocol.actions import DomainMetadata, Metadata
+from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import CHANGE_DATA_FEED, COLUMN_MAPPING_MODE
 from lakehouse_lib.schema import (
     PrimitiveType,
@@ -173,10 +174,11 @@ def create_table(
     if cluster_by:
         parameters["clusterBy"] = list(cluster_by)
         features |= {clustering.FEATURE.name}
+    protocol = protocol_for(metadata, None if snapshot is None else snapshot.protocol, extra=features)
     change = TableChange(
         "CREATE TABLE",
         parameters,
-        added=_added_files(add_actions, metadata, store),
+        added=_added_files(add_actions, metadata, protocol, store),
         metadata=metadata,
         features=features,
         versions=requested_versions(configuration or {}),
@@ -203,23 +205,32 @@ def _clustering(
     return (clustering.clustering_domain(columns, layout, metadata.configuration, table=table),)
 
 
-def _added_files(actions: Sequence[AddAction], metadata: Metadata, store: ObjectStore) -> pa.Table:
+def _added_files(actions: Sequence[AddAction], metadata: Metadata, protocol: Protocol, store: ObjectStore) -> pa.Table:
     if not actions:
         return files_table([], data_change=True)
+    check_for_existing_files(metadata, protocol, store.root)
     layout = TableLayout(Schema.from_json(metadata.schema_string), metadata.partition_columns)
-    check_for_existing_files(layout.schema, metadata.configuration, store.root)
     return added_files(actions, WriteTarget(store, layout, metadata.configuration))
 
 
-def check_for_existing_files(schema: Schema, configuration: Mapping[str, str | None], table: str) -> None:
-    """Refuse columns and properties that a table of existing files cannot have.
+def check_for_existing_files(metadata: Metadata, protocol: Protocol, table: str) -> None:
+    """Refuse columns, properties and features that a table of existing files cannot have.
 
     Raises:
         InvalidArgumentError: the properties enable column mapping, but columns of existing files have no ids and
             physical names; or the rows are not read, but the properties have a CHECK constraint, or a column is a
             generated or identity column.
-        UnsupportedFeatureError: the rows are not read, but a column has an invariant or is ``CHAR`` or ``VARCHAR``.
+        UnsupportedFeatureError: the rows are not read, but a column has an invariant or is ``CHAR`` or ``VARCHAR``; or
+            the protocol requires copies of the partition columns, which existing files may lack.
     """
+    schema, configuration = Schema.from_json(metadata.schema_string), metadata.configuration
+    if metadata.partition_columns and materialize_partition_columns.FEATURE.is_supported(protocol):
+        raise UnsupportedFeatureError(
+            "materializePartitionColumns requires copies of the partition columns in files; expected a table without "
+            "this feature, because existing files may lack the copies",
+            table=table,
+            hint="Enable the feature after the table has these files, or write the rows to a new table instead",
+        )
     mode = configuration.get(COLUMN_MAPPING_MODE.key)
     if mode is not None and mode.strip().lower() != "none":
         raise InvalidArgumentError(

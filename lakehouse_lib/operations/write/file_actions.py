@@ -84,7 +84,8 @@ def commit_actions(
         ConstraintViolatedError: the predicate is not true for an added file, or a partition value of a NOT NULL column
             is null.
         UnsupportedFeatureError: the table uses a feature that this library cannot write; or files are added, and the
-            table has rules for rows other than NOT NULL, identity columns or column mapping: files are not read.
+            table has rules for rows other than NOT NULL, identity columns, column mapping or copies of partition
+            columns: files are not read.
         DeltaProtocolError: the table is append-only, and rows would be removed.
         CommitFailedError: a concurrent commit conflicts with this one.
         CommitUnknownError: the store gave no answer to the commit.
@@ -190,12 +191,15 @@ def _files_to_add(
 ) -> pa.Table:
     """The files table of the added files, after the check that they satisfy the predicate."""
     store, table = snapshot.store, snapshot.store.root
-    rules = [rule.name for rule in row_rules(metadata, table) if not rule.name.startswith("NOT NULL")]
-    rules += [f"the identity column {name!r}" for name in identities(snapshot.schema, table)]
-    if actions and (rules or snapshot.layout.mapping != "none"):
-        reason = rules[0] if rules else "column mapping (columnMapping)"
+    reasons = [rule.name for rule in row_rules(metadata, table) if not rule.name.startswith("NOT NULL")]
+    reasons += [f"the identity column {name!r}" for name in identities(snapshot.schema, table)]
+    if snapshot.layout.mapping != "none":
+        reasons.append("column mapping (columnMapping)")
+    if snapshot.layout.copied_partition_columns.fields:
+        reasons.append("copies of the partition columns in its files (materializePartitionColumns)")
+    if actions and reasons:
         raise UnsupportedFeatureError(
-            f"the table has {reason}, which cannot be checked, because added files are not read",
+            f"the table has {reasons[0]}, which cannot be checked, because added files are not read",
             table=table,
             version=snapshot.version,
             hint="Write the rows with write_deltalake",

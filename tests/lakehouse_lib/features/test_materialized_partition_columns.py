@@ -11,9 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib import (
+    AddAction,
+    DeltaTable,
+    Schema,
+    convert_to_deltalake,
+    create_table_with_add_actions,
+    write_deltalake,
+)
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.errors import DeltaError
+from lakehouse_lib.errors import DeltaError, UnsupportedFeatureError
 from lakehouse_lib.expressions import parse
 from lakehouse_lib.features import writer_features
 from lakehouse_lib.operations.dml.delete import delete
@@ -99,6 +106,27 @@ def test_a_table_gets_and_loses_the_feature(tmp_path: Path) -> None:
     assert (after.metadata().configuration, after.snapshot.protocol.min_writer_version) == ({}, 2)
     write_deltalake(after, ROWS.slice(0, 1), mode="append")
     assert len(read_by_all(tmp_path)) == 9
+
+
+def test_files_of_other_programs_are_refused(tmp_path: Path) -> None:
+    """They may lack the copies, and are not read."""
+    (tmp_path / "city=x").mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "city=x" / "1.parquet")
+    size = (tmp_path / "city=x" / "1.parquet").stat().st_size
+    file = AddAction("city=x/1.parquet", size, {"city": "x"}, 1, True, '{"numRecords":1}')
+    schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
+    city = pa.schema([schema.field("city")])
+    for configuration in (ENABLED, {"delta.feature.materializePartitionColumns": "supported"}):
+        with pytest.raises(UnsupportedFeatureError, match="materializePartitionColumns"):
+            create_table_with_add_actions(tmp_path, schema, [file], partition_by=["city"], configuration=configuration)
+        with pytest.raises(UnsupportedFeatureError, match="materializePartitionColumns"):
+            convert_to_deltalake(tmp_path, partition_by=city, partition_strategy="hive", configuration=configuration)
+    table = DeltaTable.create(tmp_path, Schema.from_arrow(schema), partition_by=["city"], configuration=ENABLED)
+    with pytest.raises(UnsupportedFeatureError, match="materializePartitionColumns"):
+        table.create_write_transaction([file], "append", schema)
+    with pytest.raises(UnsupportedFeatureError, match="materializePartitionColumns"):
+        create_table_with_add_actions(tmp_path, schema, [file], "overwrite", ["city"])
+    assert DeltaTable(tmp_path).version() == 0
 
 
 def test_a_new_table_by_the_feature_alone(tmp_path: Path) -> None:
