@@ -37,7 +37,8 @@ def changed_configuration(
         current: the properties before the change; empty for a new table.
         change: the new values; None removes a property.
         schema: the table's schema; its columns may enable features, too.
-        known_only: refuse unknown names that begin with ``delta.``. Known names in another case are always refused.
+        known_only: refuse unknown names that begin with ``delta.``. Known names in another case are always refused. A
+            property in ``current`` can be removed whatever its name.
 
     Raises:
         InvalidArgumentError: a name or a value is not valid, only engines may set the property, or row tracking is both
@@ -47,8 +48,10 @@ def changed_configuration(
             manifests are enabled together with deletion vectors or column mapping.
     """
     values = {key: str(value).strip() for key, value in change.items() if value is not None}
-    for key in change:
-        _check_name(key, known_only, table)
+    for key, value in change.items():
+        _check_settable(key, table)
+        if value is not None or key not in current:  # another engine may have stored any name
+            _check_name(key, known_only, table)
     for key in values.keys() & PROPERTIES.keys():
         values[key] = PROPERTIES[key].log_text(values[key], table)
     for key in values:
@@ -133,9 +136,7 @@ def _check_written(names: Iterable[str], table: str | None) -> None:
         )
 
 
-def _check_name(key: str, known_only: bool, table: str | None) -> None:
-    lower = key.lower()
-    prefix = next((start for start in (check_constraints.PREFIX, FEATURE_PREFIX) if lower.startswith(start)), None)
+def _check_settable(key: str, table: str | None) -> None:
     if key in PROPERTIES and not PROPERTIES[key].settable:
         raise InvalidArgumentError(
             f"the property {key} cannot be set by users, only by engines",
@@ -143,6 +144,11 @@ def _check_name(key: str, known_only: bool, table: str | None) -> None:
             hint="Leave it out",
             code="DELTA_INVALID_TABLE_PROPERTY",
         )
+
+
+def _check_name(key: str, known_only: bool, table: str | None) -> None:
+    lower = key.lower()
+    prefix = next((start for start in (check_constraints.PREFIX, FEATURE_PREFIX) if lower.startswith(start)), None)
     if not lower.startswith("delta.") or key in _KEYS.values() or (prefix is not None and key.startswith(prefix)):
         return
     spelling = _KEYS.get(lower) if prefix is None else prefix + key[len(prefix) :]

@@ -93,7 +93,8 @@ def set_column_metadata(
     """Set entries in the metadata of a column, such as its comment. Other entries stay.
 
     Raises:
-        InvalidArgumentError: the column does not exist, a key is not text, or only engines set the key.
+        InvalidArgumentError: the column does not exist, ``metadata`` is empty, a key is not text, a value is not JSON,
+            or only engines set the key.
     """
     table = snapshot.store.root
     place = place_of(snapshot, column)
@@ -165,7 +166,7 @@ def drop_column_default(
     field = place.field
     if CURRENT_DEFAULT not in field.metadata:
         raise InvalidArgumentError(
-            f"the column {field.name!r} has no default",
+            f"the column {column!r} has no default",
             table=snapshot.store.root,
             version=snapshot.version,
             hint="Nothing has to be changed",

@@ -31,7 +31,7 @@ from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.schema import not_null_rules
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction import version_of
-from lakehouse_lib.transaction.commit_properties import CommitProperties
+from lakehouse_lib.transaction.commit_properties import CommitProperties, without_transactions
 from lakehouse_lib.transaction.conflicts.checker import find_change
 
 logger = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ def drop_feature(
     check_drop(snapshot, name, truncate_history=truncate_history)
     parameters = {"featureName": name, "truncateHistory": truncate_history}
     if name == checkpoint_protection.FEATURE.name:
-        latest = truncate(snapshot, name, _without_transactions(commit_properties))
+        latest = truncate(snapshot, name, without_transactions(commit_properties))
         unprotected = checkpoint_protection.without_protection(latest.metadata)
         return _commit_drop(snapshot, latest, name, parameters, commit_properties, metadata=unprotected)
     if not FEATURES[name].reader:
@@ -151,7 +151,7 @@ def drop_feature(
             domains=[replace(domain, removed=True) for domain in domains],
             commit_properties=commit_properties,
         )
-    traces, properties = TRACES[name], _without_transactions(commit_properties)
+    traces, properties = TRACES[name], without_transactions(commit_properties)
     clean = latest = _disable(snapshot, traces, engine, properties)
     rewritten = pa.chunked_array([], pa.string())
     if traces.rewrite is not None:
@@ -199,11 +199,6 @@ def _commit_drop(
     change = TableChange("DROP FEATURE", parameters, metadata=metadata, protocol=protocol, is_exclusive=True)
     version = version_of(change.on(latest, latest.store).commit(properties))
     return OperationResult(snapshot.store.root, snapshot.version, version)
-
-
-def _without_transactions(properties: CommitProperties | None) -> CommitProperties | None:
-    """The properties without application transactions, for all commits except the last."""
-    return None if properties is None else replace(properties, app_transactions=None)
 
 
 def _remove_metadata_traces(

@@ -12,6 +12,7 @@ import pytest
 from lakehouse_lib import DeltaTable, Field, TableFeatures, write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.features import FEATURES, writer_features
+from tests.log_builder import field, put_table
 from tests.peers import plain, read_by_all
 
 ROWS = pa.table(
@@ -77,6 +78,16 @@ def test_unset(tmp_path: Path) -> None:
     table.alter.unset_table_properties(["owner", "delta.appendOnly", "nothing"], raise_if_not_exists=False)
     assert table.metadata().configuration == {}
     assert table.delete("id = 1")["num_deleted_rows"] == 1
+
+
+@pytest.mark.parametrize("name", ["delta.neverHeardOf", "delta.appendonly", "delta.Feature.x"])
+def test_a_property_of_another_engine_is_unset(tmp_path: Path, name: str) -> None:
+    put_table(tmp_path, [field("a", "long")], [], configuration={name: "1"})
+    table = DeltaTable(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="is not known"):
+        table.alter.set_table_properties({name: "1"})
+    table.alter.unset_table_properties([name])
+    assert table.metadata().configuration == {}
 
 
 @pytest.mark.parametrize("name", sorted(FEATURES))
