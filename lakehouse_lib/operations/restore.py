@@ -28,6 +28,7 @@ from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.missing_files import missing_files_error, missing_paths
 from lakehouse_lib.operations.results import RestoreResult
 from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.operations.upkeep.running_vacuum import check_no_vacuum
 from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.protocol.table_properties import MAX_COLUMN_ID
@@ -78,7 +79,9 @@ def restore(
         UnsupportedFeatureError: this library cannot write one of the versions, or the features of both together; or the
             earlier version has row tracking, which was dropped since then.
         DeltaProtocolError: the restore removes files, and the table is append-only.
-        CommitFailedError: another writer committed first.
+        CommitFailedError: another writer committed first; or a vacuum is running, or was killed less than a day ago,
+            and the latest version does not have all files of the version.
+        RetentionError: a vacuum may be running, and this machine's clock is ahead of the store's.
         CommitUnknownError: the store gave no answer to the commit.
     """
     latest = newest(snapshot)
@@ -88,6 +91,8 @@ def restore(
     restored.check_writable()
     _check_row_tracking(latest, restored)
     files = files_to_restore(latest.files, restored.files, store)
+    if len(files.added) and not dry_run:
+        check_no_vacuum(restored, latest, "Nothing was changed")
     missing = missing_paths(files.added, store)
     if len(missing):
         if not ignore_missing_files and not dry_run:

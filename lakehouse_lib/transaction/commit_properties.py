@@ -58,6 +58,11 @@ def single_commit(application: str | None) -> CommitProperties | None:
     return None if application is None else CommitProperties(app_transactions=(Transaction(application, 1),))
 
 
+def without_transactions(properties: CommitProperties | None) -> CommitProperties | None:
+    """The properties without application transactions, which only one commit of an operation may have."""
+    return None if properties is None else replace(properties, app_transactions=None)
+
+
 def commit_properties_of(properties: object, hooks: object, *, table: str) -> CommitProperties | None:
     """The arguments ``commit_properties`` and ``post_commithook_properties`` of a verb as one value.
 

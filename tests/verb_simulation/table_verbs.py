@@ -65,7 +65,10 @@ def _rewrite(actor: Actor, kind: str, name: str, verb: Callable[[CommitPropertie
 
 
 def restore(actor: Actor, snapshot: Snapshot, name: str) -> None:
-    """Restore a version that was the latest less than half the retention ago, so that no vacuum deletes its files."""
+    """Restore a version that was the latest less than half the retention ago, so that no vacuum deletes its files.
+
+    A running vacuum may still prevent the restore.
+    """
     objects, now = actor.store.bucket.objects, actor.store.world.now
     targets = [
         version
@@ -76,7 +79,14 @@ def restore(actor: Actor, snapshot: Snapshot, name: str) -> None:
         return
     target = actor.dice.choice(targets[-4:])
     actor.ask(name, OperationPlan("restore", restores=target))
-    result = restoring.restore(snapshot, target, commit_properties=named(name))
+    try:
+        result = restoring.restore(snapshot, target, commit_properties=named(name))
+    except CommitFailedError as error:
+        if error.code != "DELTA_VACUUM_RUNNING":
+            raise
+        actor.stories.refused.add(name)
+        actor.outcomes.append("restore: a vacuum is running")
+        return
     if result.version is not None:
         actor.be_done(name, result.version)
         return

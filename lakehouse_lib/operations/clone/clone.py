@@ -28,6 +28,8 @@ from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.missing_files import missing_files_error, missing_paths
 from lakehouse_lib.operations.results import JOBS_FOLDER, ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
+from lakehouse_lib.operations.upkeep.running_vacuum import check_files_stay
+from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.operations.write.create import table_exists
 from lakehouse_lib.protocol import deletion_vector, file_paths
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -84,6 +86,10 @@ def clone(
         InvalidArgumentError: the target has a table or other files, the source is itself a shallow clone (it has files
             of another folder), or a shallow clone would be in another kind of store.
         ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
+        CommitFailedError: the clone would be shallow, a vacuum is running, or was killed less than a day ago, and the
+            latest version of the source does not have all files of the version.
+        RetentionError: the clone would be shallow, a vacuum may be running, and this machine's clock is ahead of the
+            store's.
         UnsupportedFeatureError: the source uses a feature that this library cannot write, or files lack row ids.
         CommitUnknownError: the store gave no answer to the commit.
     """
@@ -93,7 +99,10 @@ def clone(
     _check_source(snapshot, files, target, is_shallow=is_shallow)
     with _deleted_on_error() as written:
         if is_shallow:
-            written.append((source, _put_record(snapshot, files, target)))
+            record = _put_record(snapshot, files, target)
+            written.append((source, record))
+            if record:
+                check_files_stay(snapshot, newest(snapshot), "Nothing was cloned")
         missing = missing_paths(files, source)
         if len(missing):
             raise missing_files_error(missing, snapshot, "Nothing was cloned. Clone a later version")

@@ -1,1 +1,1 @@
-"""Verbs that maintain a table: checkpoints, vacuum, log cleanup, pins, manifests and repair."""
+"""Verbs that maintain a table: checkpoints, vacuum, log cleanup, log compaction, pins, manifests and repair."""

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import pyarrow.compute as pc
-
-from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, RetentionError, VersionNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, RetentionError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock
-from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.history import moment_of
-from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.log.retention.cleanup import oldest_unexpired
 from lakehouse_lib.log.retention.pins import NAME, Pin, delete_pin, list_pins, put_pin
-from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.missing_files import missing_files_error, missing_paths
 from lakehouse_lib.operations.results import PinResult
+from lakehouse_lib.operations.upkeep.running_vacuum import check_files_stay
 from lakehouse_lib.operations.upkeep.vacuum import newest
 from lakehouse_lib.protocol.table_properties import LOG_RETENTION
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import map_requests
 
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
@@ -42,7 +36,8 @@ def pin_version(snapshot: Snapshot, name: str, version: int | str | datetime | N
     Raises:
         InvalidArgumentError: the name is not valid, or is in use for another version.
         VersionNotFoundError: the version does not exist, or was cleaned up.
-        RetentionError: the version has expired, so a log cleanup that is running may delete it.
+        RetentionError: the version has expired, so a log cleanup that is running may delete it; or a vacuum may be
+            running, and this machine's clock is ahead of the store's.
         ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
         CommitFailedError: a vacuum is running, or was killed less than a day ago, and the latest version does not have
             all files of the version to pin.
@@ -111,25 +106,19 @@ def _version_to_pin(snapshot: Snapshot, version: int | str | datetime | None) ->
 def _check_kept(snapshot: Snapshot, pinned: Snapshot, *, is_young: bool) -> None:
     """Check that all files of a pinned version exist, and that no running vacuum or cleanup can delete them.
 
-    A vacuum reads the pins after it has committed VACUUM START. So a vacuum that starts later keeps the files. A
-    running vacuum may delete only files that the latest version does not have. A running log cleanup may delete only
-    versions that have expired.
+    A running log cleanup may delete only versions that have expired.
 
     Args:
         is_young: whether a log cleanup that began before the pin may still run.
     """
-    store = pinned.store
     latest = newest(snapshot)
     if is_young:
         _check_unexpired(latest, pinned.version)
-    live = file_keys(latest.file_columns(KEY_COLUMNS), store)
-    are_live = pc.is_in(file_keys(pinned.file_columns(KEY_COLUMNS), store), value_set=live)
-    if not pc.all(are_live, min_count=0).as_py():
-        _check_no_vacuum(store, latest)
-    missing = missing_paths(pinned.files, store)
+    check_files_stay(pinned, latest, "Nothing was pinned")
+    missing = missing_paths(pinned.files, pinned.store)
     if len(missing):
         raise missing_files_error(missing, pinned, "Nothing was pinned. Pin a later version")
-    load_snapshot(store, pinned.version)
+    load_snapshot(pinned.store, pinned.version)
 
 
 def _check_unexpired(latest: Snapshot, version: int) -> None:
@@ -144,25 +133,4 @@ def _check_unexpired(latest: Snapshot, version: int) -> None:
             hint=f"Nothing was pinned. To pin it, first set {LOG_RETENTION.key} to a longer time, and wait until no "
             "cleanup is running",
             code="DELTA_VERSION_EXPIRED",
-        )
-
-
-def _check_no_vacuum(store: ObjectStore, latest: Snapshot) -> None:
-    """Refuse a pin while a vacuum runs: the log of the last day has more VACUUM START than VACUUM END."""
-
-    def operation(commit: Commit) -> str:
-        try:
-            return str(read_commit(store, commit.version, size=commit.size).info.get("operation"))
-        except VersionNotFoundError:  # log cleanup deleted it after it was listed
-            return ""
-
-    since = latest.modified - _DAY
-    operations = map_requests(store, operation, [commit for commit in list_commits(store) if commit.modified >= since])
-    if operations.count("VACUUM START") > operations.count("VACUUM END"):
-        raise CommitFailedError(
-            "a vacuum is running, and the latest version does not have all files of the version to pin",
-            table=store.root,
-            version=latest.version,
-            hint="Nothing was pinned. Try again when the vacuum has ended, or a day after it was killed",
-            code="DELTA_VACUUM_RUNNING",
         )

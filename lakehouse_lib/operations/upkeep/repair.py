@@ -23,6 +23,7 @@ from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.checksum import contradictions, read_checksum
 from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.commits.log_compaction import difference
+from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.log.replay.live_files import DuplicatePathError
 from lakehouse_lib.log.replay.table_state import is_any_missing, load_state
@@ -64,9 +65,9 @@ def repair(
         commit_properties: the properties of the commit that removes missing files.
         before_repair: a function that is called once with the findings, before anything is changed. If the function
             raises an error, nothing is changed. It is not called in a dry run.
-        now: the current time. Temporary files and incomplete checkpoints that are younger than a day are kept. None:
-            this machine's clock, which must not be ahead of the store's clock if temporary files or checkpoints are
-            deleted.
+        now: the current time (UTC if it has no zone). Temporary files and incomplete checkpoints that are younger than
+            a day are kept. None: this machine's clock, which must not be ahead of the store's clock if temporary files
+            or checkpoints are deleted.
 
     Raises:
         UnsupportedFeatureError: the table has a writer feature that this library does not support.
@@ -85,7 +86,7 @@ def repair(
         duplicate_paths += [error.path] if isinstance(error, DuplicatePathError) else []
     latest.check_writable()
     store = latest.store
-    moment = clock.now() if now is None else int(now.timestamp() * 1000)
+    moment = clock.now() if now is None else int(moment_of(now, store.root).timestamp() * 1000)
     listing = list(store.list_from(file_names.LOG))
     try:
         files = latest.file_columns(_COLUMNS)

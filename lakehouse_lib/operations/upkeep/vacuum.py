@@ -11,17 +11,19 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import compress
 
 import pyarrow as pa
 
-from lakehouse_lib.errors import InvalidArgumentError, RetentionError, VersionNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError, VersionNotFoundError
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock, latest_version
-from lakehouse_lib.log.history import newest_at
+from lakehouse_lib.log.commits.commit_file import read_removes
+from lakehouse_lib.log.history import moment_of, newest_at
 from lakehouse_lib.log.retention.last_vacuum import read_last_vacuumed, write_last_vacuumed
 from lakehouse_lib.log.retention.tombstones import drop_expired, retention
-from lakehouse_lib.log.segment import list_commits
+from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.upkeep.unneeded_files.deletion import Deletion, Outcome
 from lakehouse_lib.operations.upkeep.unneeded_files.inventory import Inventory, inventory_objects
@@ -31,6 +33,7 @@ from lakehouse_lib.operations.upkeep.unneeded_files.removed_objects import (
     change_file_paths,
     first_version_to_read,
     is_listing_cheaper,
+    may_lack_tombstones,
     removed_objects,
     removes_below_checkpoint,
 )
@@ -38,6 +41,7 @@ from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, s
 from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
+from lakehouse_lib.store.concurrent import map_requests
 from lakehouse_lib.transaction import CommitProperties
 
 _LONGEST_HOURS = 1e10  # about a million years; an int64 holds it in milliseconds
@@ -76,9 +80,9 @@ def vacuum(
 
     Args:
         retention_hours: keep files that were removed or written within these hours; None: the table's
-            ``delta.deletedFileRetentionDuration``, else 168. Checkpoints contain only the tombstones within the table's
-            own retention. If more hours are requested, older tombstones are read from the commits that the log still
-            has.
+            ``delta.deletedFileRetentionDuration``, else 168. A checkpoint has only the tombstones within the retention
+            that the table had then. If that may have been shorter, the tombstones are read from the commits that the
+            log still has.
         dry_run: only return the paths of the files that would be deleted.
         enforce_retention_duration: refuse fewer hours than the table's retention.
         full: list the table, and delete old files without a log entry, too; False: delete only files that commits have
@@ -87,7 +91,7 @@ def vacuum(
             fewer requests (``is_listing_cheaper``). If some of these commits were cleaned up, their files stay, and a
             warning is logged.
         keep_versions: keep all files of these versions.
-        commit_properties: the properties of both commits.
+        commit_properties: the properties of both commits; only VACUUM START has the application transactions.
         on_deleted: called with the deleted files (OBJECT_SCHEMA), at most 100,000 at a time, after their deletion. If
             it raises an error, the vacuum stops.
         files_per_second: the largest number of files deleted per second; None: no limit.
@@ -95,8 +99,8 @@ def vacuum(
             bucket's inventory, Parquet files or CSV files with a header, or an Arrow reader. Columns: ``key`` (in the
             bucket) or ``path`` (a location, or relative to the table), ``size`` and ``last_modified_date``. None: the
             table is listed.
-        now: the moment from which the retention is counted back; None: this machine's clock, which must not be ahead of
-            the store's clock unless it is a dry run.
+        now: the moment from which the retention is counted back (UTC if it has no zone); None: this machine's clock,
+            which must not be ahead of the store's clock unless it is a dry run.
         on_progress: called while objects are listed, and after each deletion of 100,000 files, or fewer files with
             ``files_per_second``.
 
@@ -111,50 +115,50 @@ def vacuum(
             files that this library does not know.
         InvalidArgumentError: the inventory cannot be read (DELTA_INVALID_INVENTORY), or is given with ``full`` False;
             the retention is negative or longer than 1e10 hours, or the table's retention is not an interval;
-            ``files_per_second`` is not positive.
+            ``files_per_second`` is not positive; ``keep_versions`` is not a list of versions.
         VersionNotFoundError: a version of ``keep_versions`` does not exist, or was cleaned up.
-        LogCorruptedError: an action's deletion vector does not name the file that stores it, so vacuum cannot keep it.
+        LogCorruptedError: an action's deletion vector does not name the file that stores it, so vacuum cannot keep it;
+            or a commit whose tombstones are needed cannot be read.
     """
-    configured = retention(snapshot.configuration, snapshot.store.root)
-    retention_ms = configured if retention_hours is None else _retention_ms(retention_hours, snapshot)
+    latest = newest(snapshot)
+    store = latest.store
+    configured = retention(latest.configuration, store.root)
+    retention_ms = configured if retention_hours is None else _retention_ms(retention_hours, store.root)
     if enforce_retention_duration and retention_ms < configured:
         raise RetentionError(
             f"a retention of {retention_hours} hours is shorter than the table's {configured / _HOUR:g} hours",
-            table=snapshot.store.root,
-            version=snapshot.version,
+            table=store.root,
+            version=latest.version,
             hint="Pass enforce_retention_duration=False if every reader and writer started within these hours, "
             f"or set {DELETED_FILE_RETENTION.key} by {SET_BY}",
         )
     if files_per_second is not None and not files_per_second > 0:
         raise InvalidArgumentError(
             f"files_per_second is {files_per_second!r}; expected a number above 0, or None",
-            table=snapshot.store.root,
+            table=store.root,
             hint="Leave files_per_second out to delete without a limit",
         )
     if inventory is not None and not full:
         raise InvalidArgumentError(
             "full is False and inventory is given; expected only one of them",
-            table=snapshot.store.root,
+            table=store.root,
             hint="Pass full=True, because an inventory replaces the listing of a full vacuum",
         )
     if not isinstance(keep_versions, Collection) or not all(type(version) is int for version in keep_versions):
         raise InvalidArgumentError(
             f"keep_versions is {excerpt(keep_versions)}; expected a list of versions",
-            table=snapshot.store.root,
+            table=store.root,
             hint="Leave keep_versions out, or give versions such as [3, 7]",
         )
-    moment = clock.now() if now is None else int(now.timestamp() * 1000)
+    moment = clock.now() if now is None else int(moment_of(now, store.root).timestamp() * 1000)
     cutoff = moment - retention_ms
-    latest = newest(snapshot)
     latest.check_writable()
-    store = latest.store
-    tombstones = latest.tombstones
-    if retention_ms > configured:
-        tombstones = pa.concat_tables([tombstones, *_dropped_tombstones(latest, cutoff)])
     files = pa.concat_tables([latest.files, *(load_snapshot(store, version).files for version in keep_versions)])
     records = recorded_files(store, moment, cutoff)
     change_files, is_complete = None, True
-    if not full:
+    if full:
+        more = _dropped_tombstones(latest, cutoff)
+    else:
         first, is_complete = first_version_to_read(latest)
         if not is_complete:
             logger.warning(
@@ -162,9 +166,10 @@ def vacuum(
                 "stay until a vacuum with full=True",
                 *(store.root, first),
             )
-        older = removes_below_checkpoint(latest, first=first)
-        tombstones = pa.concat_tables([tombstones, *(table.select(tombstones.column_names) for table in older)])
+        more = removes_below_checkpoint(latest, first=first)
         change_files = change_file_paths(store, cutoff, first)
+    tombstones = latest.tombstones
+    tombstones = pa.concat_tables([tombstones, *(table.select(tombstones.column_names) for table in more)])
     needs = file_needs(
         files,
         tombstones,
@@ -227,15 +232,25 @@ def _folders(
 
 
 def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:
-    """Write the last version, at most ``most``, whose removed files are deleted. Later plans skip its commits."""
+    """Write the last version, at most ``most``, whose removed files are deleted. Later plans skip its commits.
+
+    If the clock of a writer was ahead, its tombstones expire later than its commit. So the commits of the hour before
+    the cutoff are read.
+    """
+    store = latest.store
+
+    def keeps_files(commit: Commit) -> bool:
+        return len(drop_expired(read_removes(store, commit.version, commit.size), cutoff)) > 0
+
     properties = effective_properties(latest.configuration, latest.protocol)
-    with suppress(VersionNotFoundError):  # a concurrent cleanup
-        version = newest_at(latest.store, list_commits(latest.store), cutoff, properties)
+    with suppress(VersionNotFoundError, LogCorruptedError):  # a concurrent cleanup, or a commit that cannot be read
+        commits = list_commits(store)
+        version = newest_at(store, commits, cutoff, properties)
         if version is not None:
-            last = read_last_vacuumed(latest.store)
-            # A number above the latest version was written for an earlier table in this folder.
-            since = last if last is not None and last <= latest.version else 0
-            write_last_vacuumed(latest.store, max(since, min(version, most)))
+            last = read_last_vacuumed(store, latest.version) or 0
+            late = [c for c in commits if last < c.version <= version and c.modified > cutoff - _HOUR]
+            keepers = compress(late, map_requests(store, keeps_files, late))
+            write_last_vacuumed(store, max(last, min([version, most, *(c.version - 1 for c in keepers)])))
 
 
 def newest(snapshot: Snapshot) -> Snapshot:
@@ -245,18 +260,19 @@ def newest(snapshot: Snapshot) -> Snapshot:
     return latest if version is None or latest.version >= version else load_snapshot(latest.store)
 
 
-def _retention_ms(retention_hours: float, snapshot: Snapshot) -> int:
+def _retention_ms(retention_hours: float, table: str) -> int:
     is_number = isinstance(retention_hours, int | float) and not isinstance(retention_hours, bool)
     if not is_number or not 0 <= retention_hours <= _LONGEST_HOURS:
         raise InvalidArgumentError(
             f"retention_hours is {retention_hours!r}; expected a number from 0 to 1e10",
-            table=snapshot.store.root,
+            table=table,
             hint="Pass 0 or more hours, or None for the table's own retention",
         )
     return int(retention_hours * _HOUR)
 
 
 def _dropped_tombstones(latest: Snapshot, since: int) -> list[pa.Table]:
-    """The tombstones after ``since`` in the commits up to the latest checkpoint, which may lack these tombstones."""
-    young = [drop_expired(table, since) for table in removes_below_checkpoint(latest, since)]
-    return [table.select(latest.tombstones.column_names) for table in young]
+    """The tombstones after ``since`` in the commits up to the latest checkpoint, if it may lack such tombstones."""
+    if not may_lack_tombstones(latest, since):
+        return []
+    return [drop_expired(table, since) for table in removes_below_checkpoint(latest, since)]

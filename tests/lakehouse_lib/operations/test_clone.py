@@ -337,7 +337,7 @@ def test_tracked_rows_keep_their_ids(tmp_path: Path) -> None:
 
 def test_a_shallow_clone_of_a_folder_that_allowed_roots_cannot_name_is_refused(tmp_path: Path) -> None:
     source = made(tmp_path / "a:b")
-    with pytest.raises(InvalidArgumentError, match="has ':' in its name.*allowed_roots; expected a folder without it"):
+    with pytest.raises(InvalidArgumentError, match=r"has ':' in its name.*allowed_roots; expected a folder without it"):
         source.clone(tmp_path / "copy", is_shallow=True)
     assert not (tmp_path / "copy").exists()
     assert read_by_all(tmp_path / "a:b").equals(read_by_all(source.clone(tmp_path / "copy").table_uri))

@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.errors import RetentionError
+from lakehouse_lib.errors import DeltaError, StoreError
 from lakehouse_lib.log import clock
 from lakehouse_lib.log.retention.tombstones import drop_expired
+from lakehouse_lib.log.segment import LISTING_WAITS
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import referenced_paths
 from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import RecordedFiles, recorded_files
@@ -21,6 +22,7 @@ from lakehouse_lib.progress import Counter
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import CommitProperties, OptimisticTransaction, version_of
+from lakehouse_lib.transaction.commit_properties import without_transactions
 
 #: The most files that are deleted and reported at once.
 DELETED_AT_ONCE = 100_000
@@ -38,7 +40,7 @@ class Deletion:
         cutoff: the retention before ``moment``, in ms since the epoch. Files that were removed later are kept.
         checks_clock: whether ``moment`` is this machine's clock, which must not be ahead of the store's.
         parameters: the operationParameters of VACUUM START.
-        commit_properties: the properties of both commits.
+        commit_properties: the properties of both commits; only VACUUM START has the application transactions.
         on_deleted: called with the deleted files (OBJECT_SCHEMA) after each deletion.
         files_per_second: the largest number of files deleted per second; None: no limit.
         counter: counts the deleted files; None: nothing is counted.
@@ -90,29 +92,47 @@ class Deletion:
         if self.latest is None:
             return None
         metrics = {"numDeletedFiles": self.deleted, **metrics}
-        return self._log(self.latest.update(), "VACUUM END", {"status": "COMPLETED"}, metrics)
+        return self._end(self.latest.update(), "COMPLETED", metrics)
 
     def _start(self, metrics: Mapping[str, Any]) -> Snapshot:
         local_time = max(self.moment, clock.now())
-        version = self._log(self.planned, "VACUUM START", self.parameters, metrics)
+        version = self._log(self.planned, "VACUUM START", self.parameters, metrics, self.commit_properties)
         started = self.planned.update()
-        if self.checks_clock:
-            try:
-                if started.version >= version:
-                    clock.check(started.store, local_time, started.modified)
-                else:  # the store's listing does not show the commit yet
-                    clock.check_by_commit(started.store, local_time, version)
-            except RetentionError:
-                self._log(started, "VACUUM END", {"status": "FAILED"}, {"numDeletedFiles": 0})
-                raise
+        for wait in LISTING_WAITS:
+            if started.version >= version:
+                break
+            time.sleep(wait)  # a stale listing may also lack commits between the plan and VACUUM START
+            started = started.update()
+        try:
+            if started.version < version:
+                raise StoreError(
+                    f"the listing of the log ends at version {started.version}; expected the new version {version}",
+                    table=started.store.root,
+                    version=version,
+                    hint="Nothing was deleted. Run it again",
+                )
+            if self.checks_clock:
+                clock.check(started.store, local_time, started.modified)
+        except DeltaError:
+            self._end(started, "FAILED", {"numDeletedFiles": 0})
+            raise
         return started
 
+    def _end(self, snapshot: Snapshot, status: str, metrics: Mapping[str, Any]) -> int:
+        properties = without_transactions(self.commit_properties)
+        return self._log(snapshot, "VACUUM END", {"status": status}, metrics, properties)
+
     def _log(
-        self, snapshot: Snapshot, operation: str, parameters: dict[str, object], metrics: Mapping[str, Any]
+        self,
+        snapshot: Snapshot,
+        operation: str,
+        parameters: dict[str, object],
+        metrics: Mapping[str, Any],
+        properties: CommitProperties | None,
     ) -> int:
         transaction = OptimisticTransaction(snapshot, snapshot.store, operation, parameters)
         transaction.metrics.update(metrics)
-        return version_of(transaction.commit(self.commit_properties))
+        return version_of(transaction.commit(properties))
 
 
 @dataclass

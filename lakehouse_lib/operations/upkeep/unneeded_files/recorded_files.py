@@ -31,7 +31,7 @@ class RecordedFiles:
 
     Attributes:
         paths: their store paths.
-        oldest_version: the oldest version of the table that a pin or a clone needs; None: there is no pin and no clone.
+        oldest_version: the oldest version of the table that a pin or a clone needs; None: the table has neither.
         unneeded_records: the store paths of the records of clones that no longer exist.
     """
 

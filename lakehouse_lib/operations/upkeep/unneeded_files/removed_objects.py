@@ -8,12 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import strings
-from lakehouse_lib.errors import VersionNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, VersionNotFoundError
+from lakehouse_lib.log import file_names
 from lakehouse_lib.log.change_files import logged_change_files
+from lakehouse_lib.log.checksum import read_checksum
 from lakehouse_lib.log.commits.commit_file import read_removes
-from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.log.retention.last_vacuum import read_last_vacuumed
-from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.log.retention.tombstones import retention
+from lakehouse_lib.log.segment import Checkpoint, Commit, list_commits, sort_listing
 from lakehouse_lib.operations.listing import SymbolicLinks, object_batches
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, checksum_paths
 from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, scan_batches
@@ -31,12 +33,36 @@ def first_version_to_read(latest: Snapshot) -> tuple[int, bool]:
     If that commit or later ones were cleaned up, the result is the oldest version of the log, and False: only a listing
     finds the files that the missing commits have removed.
     """
-    store, since = latest.store, read_last_vacuumed(latest.store)
-    first = 0 if since is None or since > latest.version else since + 1
+    store, since = latest.store, read_last_vacuumed(latest.store, latest.version)
+    first = 0 if since is None else since + 1
     commits = list_commits(store, first)
     if commits and commits[0].version > first:
         return commits[0].version, False
     return first, True
+
+
+def may_lack_tombstones(latest: Snapshot, since: int) -> bool:
+    """Whether this version may lack tombstones after ``since`` (ms since the epoch), because a checkpoint dropped them.
+
+    A checkpoint drops tombstones that have expired by the retention of its version, and later checkpoints are built on
+    it. The checksum of its version has this retention, and takes one request. True if a checksum is missing.
+    """
+    store, last = latest.store, latest.checkpoint_version
+    if last is None:
+        return False
+
+    def may_lack(checkpoint: Checkpoint) -> bool:
+        try:
+            checksum = read_checksum(store, checkpoint.version)
+            if checksum is None:
+                return True
+            return checkpoint.modified - retention(checksum.metadata.configuration, store.root) > since
+        except (LogCorruptedError, InvalidArgumentError):
+            return True
+
+    checkpoints, _, _ = sort_listing(list(store.list_from(file_names.LOG, file_names.first_name(0))))
+    young = [checkpoint for checkpoint in checkpoints if checkpoint.version <= last and checkpoint.modified > since]
+    return any(map_requests(store, may_lack, young))
 
 
 def removes_below_checkpoint(latest: Snapshot, since: int = 0, first: int = 0) -> list[pa.Table]:
@@ -118,7 +144,7 @@ def nested_tables_below(paths: pa.Array | pa.ChunkedArray, store: ObjectStore) -
     }
 
     def table(folder: str) -> str | None:
-        return folder if next(store.list_from(f"{folder}/{LOG}"), None) is not None else None
+        return folder if next(store.list_from(f"{folder}/{file_names.LOG}"), None) is not None else None
 
     return [folder for folder in map_requests(store, table, sorted(folders)) if folder is not None]
 

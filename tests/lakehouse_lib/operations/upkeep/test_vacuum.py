@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from lakehouse_lib import CommitProperties, Transaction
 from lakehouse_lib import DeltaTable as OurTable
+from lakehouse_lib import write_deltalake as write_ours
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.log.history import history
 from lakehouse_lib.log.retention.last_vacuum import read_last_vacuumed
@@ -19,6 +21,7 @@ from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store
+from tests.fault_store import FaultStore
 from tests.log_builder import Action, edit, put
 from tests.peers import files_delta_rs, parquet_files, read_delta_rs
 
@@ -144,6 +147,42 @@ def test_more_than_the_tables_retention_is_kept_though_checkpoints_forget(table:
     assert not len(snapshot.tombstones)
     assert vacuum(snapshot, retention_hours=8 * 24).files == unknown
     assert len(vacuum(snapshot, retention_hours=2 * 24).files) == 5
+
+
+@pytest.mark.parametrize("first", ["0 seconds", "30 days"])
+def test_a_raised_retention_protects_files_whose_tombstones_a_checkpoint_has_dropped(
+    tmp_path: Path, first: str
+) -> None:
+    for number in range(3):
+        configuration = {"delta.deletedFileRetentionDuration": f"interval {first}"} if number == 0 else None
+        write_ours(tmp_path, pa.table({"id": [number]}), mode="overwrite", configuration=configuration)
+    for file in parquet_files(tmp_path):
+        os.utime(file, (file.stat().st_mtime - 60 * 86_400,) * 2)
+    table = OurTable(tmp_path)
+    table.create_checkpoint()
+    table.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 30 days"})
+    paths: list[str] = []
+    store = FaultStore(tmp_path, before={"read": paths.append})
+    assert vacuum(load_snapshot(store), dry_run=False).files == ()
+    assert (f"_delta_log/{1:020}.json" in paths) == (first == "0 seconds")
+    assert OurTable(tmp_path, 0).to_pyarrow_table()["id"].to_pylist() == [0]
+
+
+def test_an_old_snapshot_has_the_retention_of_the_latest_version(tmp_path: Path) -> None:
+    for number, hours in enumerate((1, 720)):
+        write_ours(tmp_path, pa.table({"id": [number]}), mode="overwrite")
+        OurTable(tmp_path).alter.set_table_properties({"delta.deletedFileRetentionDuration": f"interval {hours} hours"})
+    old = load_snapshot(open_store(tmp_path), 1)
+    assert vacuum(old, now=in_days(29), dry_run=False).files == ()
+    assert len(vacuum(old, now=in_days(31), dry_run=False).files) == 1
+
+
+def test_an_application_transaction_is_in_the_first_commit(table: Path) -> None:
+    properties = CommitProperties(app_transactions=[Transaction("job", 1)])
+    snapshot = load_snapshot(open_store(table))
+    assert vacuum(snapshot, now=in_days(8), dry_run=False, commit_properties=properties).version == 6
+    assert [entry["operation"] for entry in history(snapshot.store, 2)] == ["VACUUM END", "VACUUM START"]
+    assert load_snapshot(snapshot.store).transactions["job"].version == 1
 
 
 def test_an_old_snapshot_decides_by_the_latest_version(table: Path) -> None:
@@ -290,7 +329,7 @@ def test_commits_cleaned_up_since_the_last_vacuum_need_a_full_one(
     result = vacuum(snapshot, full=False, now=in_days(8), dry_run=False)
     assert "files that they have removed stay until a vacuum with full=True" in caplog.text
     assert {table / path for path in result.files} <= removed
-    assert read_last_vacuumed(open_store(table)) is None
+    assert read_last_vacuumed(open_store(table), snapshot.version) is None
     vacuum(snapshot, now=in_days(8), dry_run=False)
     assert parquet_files(table) == files_delta_rs(table)
     DeltaTable(table).delete("id < 9")
@@ -298,6 +337,29 @@ def test_commits_cleaned_up_since_the_last_vacuum_need_a_full_one(
     assert len(vacuum(snapshot, full=False, now=in_days(8), dry_run=False).files) >= 1
     assert not caplog.text
     assert parquet_files(table) == files_delta_rs(table)
+
+
+def test_a_writer_whose_clock_is_ahead_leaves_no_file(tmp_path: Path) -> None:
+    """The first vacuum keeps its removed file. Later a checkpoint drops the tombstone."""
+    write_ours(
+        tmp_path, pa.table({"id": [0]}), configuration={"delta.deletedFileRetentionDuration": "interval 1 hours"}
+    )
+    write_ours(tmp_path, pa.table({"id": [1]}), mode="overwrite")
+    now = datetime.now(UTC)
+    removed_at = now - timedelta(hours=2.5)
+
+    def be_ahead(action: Action) -> None:
+        if "remove" in action:
+            action["remove"]["deletionTimestamp"] = int(removed_at.timestamp() * 1000)
+
+    edit(tmp_path, 1, be_ahead)
+    for version, hours in enumerate((5, 3)):
+        os.utime(tmp_path / "_delta_log" / f"{version:020}.json", ((now - timedelta(hours=hours)).timestamp(),) * 2)
+    snapshot = load_snapshot(open_store(tmp_path))
+    assert vacuum(snapshot, full=False, dry_run=False, now=removed_at + timedelta(minutes=45)).files == ()
+    write_ours(tmp_path, pa.table({"id": [2]}), mode="append")
+    checkpoint(load_snapshot(snapshot.store))
+    assert len(vacuum(load_snapshot(snapshot.store), full=False, dry_run=False).files) == 1
 
 
 def test_the_hint_of_an_earlier_table_in_the_folder_is_ignored(table: Path) -> None:

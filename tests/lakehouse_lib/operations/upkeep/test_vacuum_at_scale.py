@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ from lakehouse_lib.operations.upkeep.unneeded_files import deletion, scan
 from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, ObjectMeta
+from tests.fault_store import FaultStore
 from tests.peers import files_delta_rs, parquet_files
 from tests.table_builder import longs
 
@@ -119,7 +120,9 @@ def test_a_lite_vacuum_of_a_remote_table_lists_it_if_that_takes_fewer_requests(
     assert (table / "leftover").exists()
 
 
-def test_a_restore_between_two_batches_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restore_of_delta_rs_between_two_batches_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(deletion, "DELETED_AT_ONCE", 1)
     for number in range(4):
         write_deltalake(tmp_path, longs(id=[number]), mode="overwrite")
@@ -135,10 +138,40 @@ def test_a_restore_between_two_batches_keeps_its_files(tmp_path: Path, monkeypat
     def restore(batch: pa.Table) -> None:
         deleted.extend(batch["path"].to_pylist())
         if len(deleted) == 1:
-            DeltaTable(tmp_path).restore(0)
+            deltalake.DeltaTable(tmp_path).restore(0)
 
     vacuum(load_snapshot(LocalStore(str(tmp_path))), now=LATER, dry_run=False, on_deleted=restore)
     assert len(deleted) == 2
+    assert DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist() == [0]
+
+
+def test_a_restore_that_a_stale_listing_lacks_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The restore is committed before VACUUM START, and a listing shows VACUUM START late."""
+    for number in range(3):
+        write_deltalake(tmp_path, longs(id=[number]), mode="overwrite")
+    hidden: list[str] = []
+    pauses: list[float] = []
+
+    def restore_first(path: str) -> None:
+        if path.endswith("3.json") and DeltaTable(tmp_path).version() == 2:
+            DeltaTable(tmp_path).restore(0)
+
+    def hide(path: str) -> None:
+        if path.endswith("4.json"):
+            hidden.append(path)
+
+    def listed(method: Callable[..., Iterator[ObjectMeta]], *arguments: str) -> Iterator[ObjectMeta]:
+        return (meta for meta in method(*arguments) if pauses or meta.path not in hidden)
+
+    monkeypatch.setattr(deletion, "time", SimpleNamespace(sleep=pauses.append))
+    store = FaultStore(
+        tmp_path,
+        before={"put_if_absent": restore_first},
+        after={"put_if_absent": hide},
+        instead={"list_from": listed},
+    )
+    assert len(vacuum(load_snapshot(store), now=LATER, dry_run=False).files) == 1
+    assert pauses
     assert DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist() == [0]
 
 
