@@ -11,19 +11,17 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from itertools import compress
 
 import pyarrow as pa
 
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, RetentionError, VersionNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, RetentionError, VersionNotFoundError
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock, latest_version
-from lakehouse_lib.log.commits.commit_file import read_removes
 from lakehouse_lib.log.history import moment_of, newest_at
 from lakehouse_lib.log.retention.last_vacuum import read_last_vacuumed, write_last_vacuumed
 from lakehouse_lib.log.retention.tombstones import drop_expired, retention
-from lakehouse_lib.log.segment import Commit, list_commits
+from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.upkeep.unneeded_files.deletion import Deletion, Outcome
 from lakehouse_lib.operations.upkeep.unneeded_files.inventory import Inventory, inventory_objects
@@ -41,7 +39,6 @@ from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, s
 from lakehouse_lib.progress import Counter, OnProgress
 from lakehouse_lib.protocol.table_properties import DELETED_FILE_RETENTION, SET_BY
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
-from lakehouse_lib.store.concurrent import map_requests
 from lakehouse_lib.transaction import CommitProperties
 
 _LONGEST_HOURS = 1e10  # about a million years; an int64 holds it in milliseconds
@@ -232,25 +229,14 @@ def _folders(
 
 
 def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:
-    """Write the last version, at most ``most``, whose removed files are deleted. Later plans skip its commits.
-
-    If the clock of a writer was ahead, its tombstones expire later than its commit. So the commits of the hour before
-    the cutoff are read.
-    """
+    """Write the last version, at most ``most``, whose removed files are deleted. Later plans skip its commits."""
     store = latest.store
-
-    def keeps_files(commit: Commit) -> bool:
-        return len(drop_expired(read_removes(store, commit.version, commit.size), cutoff)) > 0
-
     properties = effective_properties(latest.configuration, latest.protocol)
-    with suppress(VersionNotFoundError, LogCorruptedError):  # a concurrent cleanup, or a commit that cannot be read
-        commits = list_commits(store)
-        version = newest_at(store, commits, cutoff, properties)
+    with suppress(VersionNotFoundError):  # a concurrent cleanup
+        version = newest_at(store, list_commits(store), cutoff, properties)
         if version is not None:
             last = read_last_vacuumed(store, latest.version) or 0
-            late = [c for c in commits if last < c.version <= version and c.modified > cutoff - _HOUR]
-            keepers = compress(late, map_requests(store, keeps_files, late))
-            write_last_vacuumed(store, max(last, min([version, most, *(c.version - 1 for c in keepers)])))
+            write_last_vacuumed(store, max(last, min(version, most)))
 
 
 def newest(snapshot: Snapshot) -> Snapshot:

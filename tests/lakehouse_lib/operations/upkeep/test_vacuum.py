@@ -339,29 +339,6 @@ def test_commits_cleaned_up_since_the_last_vacuum_need_a_full_one(
     assert parquet_files(table) == files_delta_rs(table)
 
 
-def test_a_writer_whose_clock_is_ahead_leaves_no_file(tmp_path: Path) -> None:
-    """The first vacuum keeps its removed file. Later a checkpoint drops the tombstone."""
-    write_ours(
-        tmp_path, pa.table({"id": [0]}), configuration={"delta.deletedFileRetentionDuration": "interval 1 hours"}
-    )
-    write_ours(tmp_path, pa.table({"id": [1]}), mode="overwrite")
-    now = datetime.now(UTC)
-    removed_at = now - timedelta(hours=2.5)
-
-    def be_ahead(action: Action) -> None:
-        if "remove" in action:
-            action["remove"]["deletionTimestamp"] = int(removed_at.timestamp() * 1000)
-
-    edit(tmp_path, 1, be_ahead)
-    for version, hours in enumerate((5, 3)):
-        os.utime(tmp_path / "_delta_log" / f"{version:020}.json", ((now - timedelta(hours=hours)).timestamp(),) * 2)
-    snapshot = load_snapshot(open_store(tmp_path))
-    assert vacuum(snapshot, full=False, dry_run=False, now=removed_at + timedelta(minutes=45)).files == ()
-    write_ours(tmp_path, pa.table({"id": [2]}), mode="append")
-    checkpoint(load_snapshot(snapshot.store))
-    assert len(vacuum(load_snapshot(snapshot.store), full=False, dry_run=False).files) == 1
-
-
 def test_the_hint_of_an_earlier_table_in_the_folder_is_ignored(table: Path) -> None:
     hint = table / "_delta_log" / "_last_vacuum_info"
     hint.write_text('{"latestCommitVersionOutsideOfRetentionWindow":99}')
