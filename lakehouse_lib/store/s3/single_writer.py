@@ -9,10 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lakehouse_lib.errors import ObjectNotFoundError, StoreRefusedError
 from lakehouse_lib.store.s3.s3_store import S3Store
 from lakehouse_lib.threads import ProcessLock
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _MOST_REMEMBERED = 256
 
@@ -35,6 +39,12 @@ class SingleWriterS3Store(S3Store):
         data = super().read(path)
         self._check(path, data)
         return data
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        import pyarrow as pa
+
+        # An object that this process has put is compared, as by ``read``; such objects are small.
+        return pa.BufferReader(self.read(path)) if path in self._own_writes.digests else super().open_input(path)
 
     def put(self, path: str, data: bytes) -> None:
         own_writes = self._own_writes
