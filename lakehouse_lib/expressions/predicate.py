@@ -69,11 +69,17 @@ def conjoin(first: Predicate | None, second: Predicate | None) -> Predicate | No
     """The conjunction of two predicates; None: every row."""
     if first is None or second is None:
         return first or second
-    return Predicate(f"({first.sql}) AND ({second.sql})", conjunction([first.root, second.root]))
+    has_label = first.label is not None or second.label is not None
+    label = f"({first.text}) AND ({second.text})" if has_label else None
+    root = conjunction([first.root, second.root])
+    return Predicate(f"({first.sql}) AND ({second.sql})", root, first.table or second.table, label)
 
 
 def to_spark_sql(predicate: Predicate) -> str:
-    """The predicate as SQL for ``DataFrame.filter``; it does not depend on the session's time zone or ANSI mode."""
+    """The predicate as SQL for ``DataFrame.filter``.
+
+    Time zone and ANSI mode of the session change only parts that only Spark evaluates (``Opaque``).
+    """
     return render(predicate.root)
 
 

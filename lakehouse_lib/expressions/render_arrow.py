@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import column, null_scalar
+from lakehouse_lib.arrow.values import column, nearest_floats, null_scalar
 from lakehouse_lib.expressions.ir import (
     And,
     Arithmetic,
@@ -92,8 +92,7 @@ class ArrowRendering:
         assert isinstance(kind, PrimitiveType)
         value, target = self.value(node.operand), kind.to_arrow()
         if _is_floating(kind):
-            wide = value if source.type in _INTEGRAL else _as_double(value, source)
-            return wide.cast(target, safe=False)
+            return value.cast(target, safe=False) if source.decimal is None else nearest_floats(value, target)
         if kind.decimal is None:
             return (value if source.type in _INTEGRAL else pc.trunc(value)).cast(target)
         if source.decimal is None:
@@ -278,7 +277,7 @@ def _common(left: Any, left_type: DataType | None, right: Any, right_type: DataT
 def _as_double(value: Any, data_type: DataType | None) -> Any:
     """The nearest double, as in Spark."""
     if isinstance(data_type, PrimitiveType) and data_type.decimal is not None:
-        value = value.cast(pa.string())  # Arrow's own cast is wrong in the last bit: 0.95 becomes 0.9500000000000001
+        return nearest_floats(value, pa.float64())
     return value.cast(pa.float64(), safe=False)
 
 

@@ -1,4 +1,7 @@
-"""Nodes as Spark SQL with quoted names and typed literals, so that time zone and ANSI mode do not change the result."""
+"""Nodes as Spark SQL with quoted names and typed literals.
+
+Time zone and ANSI mode do not change the result, except that of an ``Opaque`` node, whose SQL stays as it is.
+"""
 
 from __future__ import annotations
 

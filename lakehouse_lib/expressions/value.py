@@ -29,5 +29,5 @@ class Value:
 
     @property
     def spark_sql(self) -> str:
-        """The expression as SQL for Spark; it does not depend on the session's time zone."""
+        """The expression as SQL for Spark; the session's time zone changes only parts that only Spark evaluates."""
         return render(self.root)

@@ -49,6 +49,8 @@ _TIMESTAMP = re.compile(
 )
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?\Z", re.ASCII)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?)?\Z", re.ASCII)
+#: Greatest distance of a zone from UTC in Spark, in seconds.
+_MOST_OFFSET = 18 * 3600
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -181,12 +183,8 @@ def _fold(operator: str, left: Literal, right: Literal) -> Node:
         if operator == "<=>":
             return TRUE if left.value is right.value else FALSE
         return UNKNOWN
-    # No column determines the type of two literals, so both take the wider of their types.
-    wide = PrimitiveType("double") if isinstance(left.value, float) or isinstance(right.value, float) else None
     if family(left.type) == family(right.type) == "number":
         a, b = _number(left), _number(right)
-        if wide is not None:
-            a, b = float(a), float(b)
     elif left.type == right.type:
         a, b = left.value, right.value
     elif left.type.type in TEMPORAL or right.type.type in TEMPORAL:
@@ -199,6 +197,9 @@ def _fold(operator: str, left: Literal, right: Literal) -> Node:
         a, b = _fit(right, left), right.value
     else:
         a, b = left.value, _fit(left, right)
+    # No column determines the type of two literals, so a double makes both doubles.
+    if isinstance(left.value, float) or isinstance(right.value, float):
+        a, b = float(a), float(b)
     if isinstance(a, Decimal | float) and isinstance(b, Decimal | float) and (a != a or b != b):
         a, b = a != a, b != b  # NaN equals itself and is greater than any other number
         if operator in ("=", "<=>"):
@@ -327,7 +328,8 @@ def parse_date(text: str) -> int | None:
 def parse_timestamp(text: str, *, by_wall_clock: bool = False) -> int | None:
     """µs since 1970 of an ISO-8601 timestamp, in UTC if it has no zone; None if it is not valid.
 
-    Digits after the microseconds are dropped. Zones are offsets (Z, +02:00, UTC+2) and names (Europe/Paris). A time in
+    Digits after the microseconds are dropped. Zones are offsets (Z, +02:00, UTC+2; at most 18:00, as in Spark) and
+    names (Europe/Paris). An offset that begins with a sign follows a time of day: 2024-06-300 is not valid. A time in
     an hour that a zone repeats is in the first of the two hours.
 
     Args:
@@ -337,6 +339,8 @@ def parse_timestamp(text: str, *, by_wall_clock: bool = False) -> int | None:
     if match is None:
         return None
     year, month, day, hour, minute, second, fraction, zone = match.groups()
+    if zone and hour is None and zone[0] in "+-":
+        return None
     try:
         moment = dt.date(int(year), int(month), int(day or 1))
         clock = dt.time(int(hour or 0), int(minute or 0), int(second or 0))
@@ -351,11 +355,13 @@ def parse_timestamp(text: str, *, by_wall_clock: bool = False) -> int | None:
 
 
 def _offset(zone: str, at: dt.datetime) -> int | None:
-    """The offset of a zone at a time, in seconds east of UTC."""
+    """The offset of a zone at a time, in seconds east of UTC; None if the zone is not valid."""
     match = _OFFSET.match("UTC" if zone == "Z" else zone)
     if match is not None:
         sign, hours, minutes = match.groups()
         seconds = int(hours or 0) * 3600 + int(minutes or 0) * 60
+        if int(minutes or 0) > 59 or seconds > _MOST_OFFSET:
+            return None
         return -seconds if sign == "-" else seconds
     try:
         offset = ZoneInfo(zone).utcoffset(at)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 from sqlglot import exp
 
 from lakehouse_lib.expressions.ir import Column, Function, Like, Literal, Node, Not, is_null
@@ -53,8 +54,15 @@ def _argument(node: Node, kind: PrimitiveType) -> Node | None:
     if not isinstance(node, Literal):
         return node if node.type == kind else None
     # A comparison with the literal decides exactly whether it is a value of the type.
-    probe = compare("=", Column(("",), kind), node)
-    return getattr(probe, "right", None)
+    fitted = getattr(compare("=", Column(("",), kind), node), "right", None)
+    if kind.type == "float" and isinstance(fitted, Literal) and not _is_float32(fitted.value):
+        return None  # Spark's result is a double
+    return fitted
+
+
+def _is_float32(number: float) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(np.float32(number), number, equal_nan=True))
 
 
 def _length(tree: Any, read: Read) -> Node | None:
@@ -97,10 +105,9 @@ def _with_text(tree: Any, read: Read, pattern: Callable[[str], str]) -> Node | N
 
 def _substring(tree: Any, read: Read) -> Node | None:
     operand = read(tree.this)
-    left = isinstance(tree, exp.Left)
-    length = tree.expression if left else tree.args.get("length")
-    start = 1 if left else small_integer(read(tree.args["start"]))
-    length = small_integer(read(length)) if length is not None else None
+    first = exp.Literal.number(1) if isinstance(tree, exp.Left) else tree.args.get("start")
+    count = tree.expression if isinstance(tree, exp.Left) else tree.args.get("length")
+    start, length = (None if part is None else small_integer(read(part)) for part in (first, count))
     if not _is_text(operand) or start is None or length is None or start < 1 or length < 0:
         return None
     return Function("substring", (operand, Literal(start, _INTEGER), Literal(length, _INTEGER)), _STRING)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
@@ -13,15 +12,16 @@ from lakehouse_lib.expressions.ir import Arithmetic, Literal, Node
 from lakehouse_lib.expressions.parsing.comparison import INTEGRAL_BITS
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition
 from lakehouse_lib.expressions.parsing.sql import translate_value
+from lakehouse_lib.expressions.parsing.syntax import text_of, tokens_of
 from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 
 #: Functions whose value changes between calls, rows, sessions or files, in sqlglot's names.
 _CHANGING = frozenset(
     f"CURRENT_{name}" for name in ("CATALOG", "DATABASE", "DATE", "SCHEMA", "TIME", "TIMESTAMP", "TIMEZONE", "USER")
 ) | {
-    *("INPUT_FILE_BLOCK_LENGTH", "INPUT_FILE_BLOCK_START", "INPUT_FILE_NAME", "LOCALTIME", "LOCALTIMESTAMP"),
-    *("MONOTONICALLY_INCREASING_ID", "NOW", "RAND", "RANDN", "RANDOM", "RANDSTR", "SESSION_USER", "SHUFFLE"),
-    *("SPARK_PARTITION_ID", "UNIFORM", "USER", "UUID", "VERSION"),
+    *("AES_ENCRYPT", "INPUT_FILE_BLOCK_LENGTH", "INPUT_FILE_BLOCK_START", "INPUT_FILE_NAME", "JAVA_METHOD"),
+    *("LOCALTIME", "LOCALTIMESTAMP", "MONOTONICALLY_INCREASING_ID", "NOW", "RAND", "RANDN", "RANDOM", "RANDSTR"),
+    *("REFLECT", "SESSION_USER", "SHUFFLE", "SPARK_PARTITION_ID", "TRY_REFLECT", "UNIFORM", "USER", "UUID", "VERSION"),
 }
 _INT = PrimitiveType("integer")
 _LONG = PrimitiveType("long")
@@ -33,15 +33,15 @@ def check_deterministic(sql: str, schema: Schema) -> None:
     Raises:
         InvalidPredicateError: the expression has such a function, which the error names, or a syntax error.
     """
-    tokens = [token.token_type for token in sqlglot.tokenize(sql, dialect="spark")]
+    tokens = [token.token_type for token in tokens_of(sql)]
     if tokens.count(TokenType.L_PAREN) != tokens.count(TokenType.R_PAREN):  # sqlglot closes a cast at the end
         raise InvalidPredicateError("it has a syntax error", hint="Write as many ( as )")
-    for part in parse_condition(sql, schema.names).walk():
+    for part in parse_condition(sql, schema).walk():
         if isinstance(part, exp.Func):
             name = part.name if isinstance(part, exp.Anonymous) else part.sql_name()
             if name.upper() in _CHANGING:
                 raise InvalidPredicateError(
-                    f"{part.sql(dialect='spark')!r} does not always have the same value",
+                    f"{text_of(part)!r} does not always have the same value",
                     hint="Use functions whose value depends only on columns of the row",
                 )
 

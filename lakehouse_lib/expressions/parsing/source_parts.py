@@ -17,6 +17,7 @@ from lakehouse_lib.expressions.parsing.generation import check_deterministic
 from lakehouse_lib.expressions.parsing.names.column_references import column_of
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition
 from lakehouse_lib.expressions.parsing.sql import translate_value
+from lakehouse_lib.expressions.parsing.syntax import spark_sql
 
 
 def with_source_columns(sql: str, names: MergeNamespace, columns: dict[str, str]) -> str:
@@ -31,14 +32,14 @@ def with_source_columns(sql: str, names: MergeNamespace, columns: dict[str, str]
     Raises:
         InvalidPredicateError: a part has a function whose value changes, such as ``rand``.
     """
-    return str(_replaced(parse_condition(sql, names.names), names, columns).sql(dialect="spark"))
+    return spark_sql(_replaced(parse_condition(sql, names), names, columns))
 
 
 def _replaced(tree: Any, names: MergeNamespace, columns: dict[str, str]) -> Any:
     if isinstance(tree, exp.Column | exp.Dot | exp.Literal):
         return tree
     if _is_value(tree) and _reads_only_the_source(tree, names):
-        part = tree.sql(dialect="spark")
+        part = spark_sql(tree)
         if not is_renderable(translate_value(part, names, None)):
             check_deterministic(part, names)
             numbers = {text: name for name, text in columns.items()}

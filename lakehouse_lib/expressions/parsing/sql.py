@@ -34,6 +34,7 @@ from lakehouse_lib.expressions.parsing.comparison import among, compare, describ
 from lakehouse_lib.expressions.parsing.names.column_references import column_of, parts_of, spark_expression
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition, parse_name
 from lakehouse_lib.expressions.parsing.names.type_names import type_of
+from lakehouse_lib.expressions.parsing.syntax import text_of
 from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 
 _COMPARISONS: dict[Any, str] = {
@@ -97,7 +98,7 @@ def _read(sql: str, expected: str, read: Callable[[Any, Schema], Node], schema: 
             hint="Run it in several steps, each with some of the values",
         )
     try:
-        tree = parse_condition(sql, schema.names)
+        tree = parse_condition(sql, schema)
     except RecursionError:
         raise _too_deep() from None
     except SqlglotError as error:
@@ -107,7 +108,7 @@ def _read(sql: str, expected: str, read: Callable[[Any, Schema], Node], schema: 
     for part in tree.walk():
         if isinstance(part, functions.NOT_OF_ONE_ROW):
             raise InvalidPredicateError(
-                f"{part.sql(dialect='spark')!r} cannot be evaluated for a single row",
+                f"{text_of(part)!r} cannot be evaluated for a single row",
                 hint="Use no aggregates, windows, subqueries, generators or placeholders",
             )
     try:

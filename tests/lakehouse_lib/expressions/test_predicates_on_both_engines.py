@@ -67,6 +67,8 @@ CASES = {
     "i * j > 3000000000": [1],  # the product of two integers is a long
     "h * h < 0.0100000005": [1],  # the product of two floats is a double
     "coalesce(i, 0) = 0": [3],
+    "coalesce(h, 0.5) + 0 = 0.5": [3],
+    "isnan(coalesce(h, CAST('NaN' AS FLOAT)) + 0)": [3],
     "nullif(i, 5) IS NULL": [1, 3],
     "CASE WHEN i > 0 THEN b ELSE i IS NULL END": [1, 3],
     "CASE i WHEN 5 THEN 'x' WHEN -4 THEN 'y' END = 'y'": [2],
@@ -84,6 +86,8 @@ CASES = {
     "length(s) = 33": [2],
     "b": [1],
     "b IS NOT FALSE": [1, 3],
+    "1e-1 = '0.1'": [1, 2, 3],  # as doubles
+    "'0.1' < 1e-1": [],
     "d = '2024-02-29'": [1],
     "d < t": [1, 2],
     "d < n": [1, 2],
@@ -171,6 +175,7 @@ SPARK_ONLY = {
     "CAST(s AS INT) IS NULL": None,
     "i DIV 2 = 2": [1],
     "greatest(i, 0) = 0": [2, 3],
+    "coalesce(h, 0.1) + 0 = 0.1": [3],  # Spark's result is a double
 }
 
 

@@ -1,7 +1,11 @@
-"""Column names in double quotes: columns where they cannot be text, text where no column has the name, else refused."""
+"""Column names in double quotes: columns where they cannot be text, text where no column has the name, else refused.
+
+Columns with the name of a function that needs no parentheses are columns.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +114,18 @@ def test_updates_and_merges_name_columns_in_double_quotes(tmp_path: Path) -> Non
         {"Product Id": 12, "v": "c"},
         {"Product Id": 13, "v": "d"},
     ]
+
+
+def test_a_column_with_the_name_of_a_function_is_a_column(tmp_path: Path) -> None:
+    days = [dt.date(2020, 1, 1), dt.date(2021, 1, 1), dt.date(2100, 1, 1)]
+    write_deltalake(tmp_path, pa.table({"current_date": days, "session_user": ["a", "b", "c"]}))
+    table = DeltaTable(tmp_path)
+    table.delete("Current_Date < '2020-06-01'")
+    table.update({"session_user": "concat(session_user, '!')"}, predicate="current_date < current_date()")
+    rows = table.to_pyarrow_table().sort_by("current_date").to_pylist()
+    assert [row["session_user"] for row in rows] == ["b!", "c"]
+    source = pa.table({"day": days[1:2], "name": ["d"]})
+    merger = table.merge(source, "current_date = s.day", "s", "t")
+    merger.when_matched_update({"session_user": "s.name"}).execute()
+    rows = table.to_pyarrow_table().sort_by("current_date").to_pylist()
+    assert [row["session_user"] for row in rows] == ["d", "c"]

@@ -69,6 +69,7 @@ CASES = [
     ("w", "l"),
     ("w", "c"),
     ("c", "g"),
+    ("w * 0 + 16777217.0000000001", "h"),  # the nearest float is not that of the nearest double
     ("CASE WHEN h < 100 THEN h ELSE 0 END", "i"),
     ("CASE WHEN l < 1000 THEN l * 8 END", "l"),
     ("CASE i WHEN 5 THEN 1 WHEN -4 THEN 2 ELSE k END", "l"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import Column, Opaque
 from lakehouse_lib.expressions.namespace import MergeNamespace
 from lakehouse_lib.expressions.parsing.names.column_names import resolve
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition
+from lakehouse_lib.expressions.parsing.syntax import spark_sql, text_of
 from lakehouse_lib.schema import Schema
 
 
@@ -21,24 +21,17 @@ def columns_in(sql: str, schema: Schema) -> set[Column]:
     Raises:
         InvalidPredicateError: the schema has no such column.
     """
-    return set(_columns(parse_condition(sql, schema.names), schema))
+    return set(_columns(parse_condition(sql, schema), schema))
 
 
 def spark_expression(tree: Any, schema: Schema) -> Opaque:
     """An expression that only Spark evaluates, with the columns that it reads.
 
     Raises:
-        InvalidPredicateError: a column does not exist, or the expression has a call that sqlglot cannot write as
-            Spark's SQL.
+        InvalidPredicateError: a column does not exist, or the expression cannot be written as Spark's SQL.
     """
     columns = _columns(tree, schema)
-    try:
-        sql = tree.sql(dialect="spark", unsupported_level=ErrorLevel.RAISE)
-    except UnsupportedError as error:  # the text would lose an argument, such as the format of to_char
-        raise InvalidPredicateError(
-            f"it has a call that cannot be written as Spark's SQL again: {error}", hint="Use another function"
-        ) from error
-    return Opaque(sql, columns)
+    return Opaque(spark_sql(tree), columns)
 
 
 def _columns(tree: Any, schema: Schema) -> tuple[Column, ...]:
@@ -70,7 +63,7 @@ def parts_of(tree: Any) -> list[str]:
     if isinstance(tree, exp.Column):
         return [part for identifier in tree.parts for part in parts_of(identifier)]
     raise InvalidPredicateError(
-        f"{tree.sql(dialect='spark')!r} is not a column",
+        f"{text_of(tree)!r} is not a column",
         hint="Name a column or a member of a struct",
         code="DELTA_PREDICATE_COLUMN_NOT_FOUND",
     )

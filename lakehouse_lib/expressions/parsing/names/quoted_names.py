@@ -6,6 +6,9 @@ Names of columns do not depend on case.
 
 A name that can only mean a column is refused if the table does not have it. Read as text, ``"nmae" <> 'x'`` would be
 true for every row.
+
+``current_date`` and the other functions that need no parentheses are columns if the table has a column of that name, as
+in Spark.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import sqlglot
-from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.expressions.namespace import MergeNamespace
+from lakehouse_lib.expressions.parsing.syntax import BARE_FUNCTIONS, tokens_of, tree_of
+from lakehouse_lib.schema import Schema
 
 _LITERALS = (TokenType.STRING, TokenType.NUMBER, TokenType.NULL, TokenType.TRUE, TokenType.FALSE)
 _TYPED = (TokenType.DATE, TokenType.TIMESTAMP)  # DATE '2026-01-31'
@@ -30,17 +34,17 @@ _AFTER_COLUMNS = (TokenType.IS, TokenType.IN, TokenType.BETWEEN, TokenType.LIKE,
 _STARTS: tuple[list[TokenType], ...] = ([], [TokenType.L_PAREN], [TokenType.AND], [TokenType.OR], [TokenType.NOT])
 
 
-def parse_condition(sql: str, names: Sequence[str]) -> Any:
+def parse_condition(sql: str, schema: Schema) -> Any:
     """The syntax tree of a condition or an expression in Spark's dialect.
 
     Args:
-        names: the columns that may be in double quotes.
+        schema: the columns that may be in double quotes, or have the name of a function.
 
     Raises:
         InvalidPredicateError: text in double quotes may also be a column.
         SqlglotError, RecursionError: the text is not valid SQL.
     """
-    return sqlglot.parse_one(with_backquotes(sql, names), dialect="spark", into=exp.Condition)
+    return tree_of(with_backquotes(sql, schema))
 
 
 def parse_name(sql: str) -> Any:
@@ -49,25 +53,37 @@ def parse_name(sql: str) -> Any:
     Raises:
         InvalidPredicateError, SqlglotError, RecursionError: as ``parse_condition``.
     """
-    return parse_condition(sql, [sql[1:-1]] if sql[:1] == sql[-1:] == '"' else [])
+    return tree_of(_with_backquotes(sql, [sql[1:-1]] if sql[:1] == sql[-1:] == '"' else [], []))
 
 
-def with_backquotes(sql: str, names: Sequence[str]) -> str:
-    """The same SQL with the column names in backquotes instead of double quotes, as Spark's dialect requires.
+def with_backquotes(sql: str, schema: Schema) -> str:
+    """The same SQL with backquotes around column names in double quotes and around columns with a function's name.
 
     Args:
-        names: the columns that may be in double quotes.
+        schema: the columns that may be in double quotes, or have the name of a function.
 
     Raises:
         InvalidPredicateError: text in double quotes may also be a column.
         SqlglotError: the text is not valid SQL.
     """
-    if '"' not in sql:
+    sides = schema.schemas.values() if isinstance(schema, MergeNamespace) else [schema]
+    bare = [name for side in sides for name in side.names if name.upper() in BARE_FUNCTIONS]
+    return _with_backquotes(sql, schema.names, bare)
+
+
+def _with_backquotes(sql: str, names: Sequence[str], bare: Sequence[str]) -> str:
+    if '"' not in sql and not bare:
         return sql
-    tokens = sqlglot.tokenize(sql, dialect="spark")
+    tokens = tokens_of(sql)
+    columns = {name.lower() for name in bare}
     pieces, end = [], 0
     for index, token in enumerate(tokens):
-        if token.token_type is TokenType.STRING and sql[token.start] == '"' and _is_column(tokens, index, sql, names):
+        if sql[token.start] == '"':
+            is_column = token.token_type is TokenType.STRING and _is_column(tokens, index, sql, names)
+        else:
+            is_call = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
+            is_column = not is_call and sql[token.start : token.end + 1].lower() in columns
+        if is_column:
             pieces += [sql[end : token.start], "`", token.text.replace("`", "``"), "`"]
             end = token.end + 1
     return "".join([*pieces, sql[end:]])

@@ -1,0 +1,79 @@
+"""SQL that only Spark evaluates means in Spark what the user wrote."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import sqlglot
+
+from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.expressions import parse, to_spark_sql
+from lakehouse_lib.expressions.namespace import MergeNamespace
+from lakehouse_lib.expressions.parsing.source_parts import with_source_columns
+from lakehouse_lib.expressions.parsing.syntax import spark_sql
+from lakehouse_lib.schema import ArrayType, Field, Schema
+
+SCHEMA = Schema(
+    [
+        Field("id", "long"),
+        Field("x", "double"),
+        Field("s", "string"),
+        Field("b", "boolean"),
+        Field("n", "timestamp_ntz"),
+        Field("a", ArrayType("integer")),
+    ]
+)
+#: Rows of the schema, as SQL.
+ROWS = """VALUES
+    (1L, 1000D, 'ab', FALSE, TIMESTAMP_NTZ '2024-01-10 00:00:00', ARRAY(1)),
+    (7L, 8D, 'b', TRUE, TIMESTAMP_NTZ '2024-01-10 04:00:00', NULL)
+AS rows(id, x, s, b, n, a)"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("n - INTERVAL 1 DAY 2 HOURS < TIMESTAMP_NTZ '2024-01-09 01:00:00'", [1]),
+        ("n + INTERVAL 1 DAY 2 HOURS 30 MINUTES = TIMESTAMP_NTZ '2024-01-11 06:30:00'", [7]),
+        ("n + (- INTERVAL 1 DAY 2 HOURS) < TIMESTAMP_NTZ '2024-01-09 01:00:00'", [1]),
+        ("upper(CAST(regexp_like(s, 'a') = b AS STRING)) = 'TRUE'", []),
+        ("abs(10 * mod(id, 4)) = 30", [7]),
+        ("log10(x) = 3", [1]),
+        ("log2(x) = 3", [7]),
+        ("array_size(a) = 1", [1]),
+    ],
+)
+def test_spark_reads_the_same_expression(spark: Any, sql: str, expected: list[int]) -> None:
+    rows = spark.sql(f"SELECT * FROM {ROWS}")
+    for text in (sql, to_spark_sql(parse(sql, SCHEMA))):
+        assert sorted(row.id for row in rows.where(text).collect()) == expected
+
+
+def test_functions_keep_their_names() -> None:
+    for call in ("LOG10(x)", "ARRAY_SIZE(a)"):
+        assert call in to_spark_sql(parse(f"{call} > 1", SCHEMA))
+
+
+def test_a_part_of_a_merge_is_the_same_expression() -> None:
+    names = MergeNamespace(SCHEMA, Schema([Field("at", "timestamp_ntz")]), ("t", "s"))
+    columns: dict[str, str] = {}
+    with_source_columns("t.n < s.at - INTERVAL 1 DAY 2 HOURS", names, columns)
+    assert list(columns.values()) == ["s.at - (INTERVAL '1' DAY + INTERVAL '2' HOURS)"]
+
+
+def test_a_text_with_other_operands_is_refused() -> None:
+    tree = sqlglot.parse_one("n - INTERVAL 1 DAY 2 HOURS", dialect="spark")
+    with pytest.raises(InvalidPredicateError, match=r"another expression.*Write parentheses"):
+        spark_sql(tree)
+
+
+def test_a_call_without_an_argument_that_sqlglot_wants_is_left_to_spark() -> None:
+    assert "SUBSTRING(s)" in to_spark_sql(parse("substring(s) = 'a'", SCHEMA))
+
+
+def test_literals_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        parse("get_json_object(s, '$.ann@example.com[') = 'a'", SCHEMA, label="of a person")
+    assert "ann" not in caplog.text
