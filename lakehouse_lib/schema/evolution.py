@@ -12,9 +12,10 @@ from lakehouse_lib.schema.types import ArrayType, DataType, Field, MapType, Prim
 
 
 def merge(schema: Schema, incoming: pa.Schema, *, table: str | None = None) -> Schema:
-    """The schema with the new columns and nested fields of ``incoming`` at the end, all nullable.
+    """The schema with the new columns and nested fields of ``incoming`` at the end.
 
-    A void column gets the type of the incoming column. Any other change of type is refused.
+    Each is nullable, but its type is that of ``incoming``: members that are NOT NULL in a new struct stay NOT NULL. A
+    void column gets the type of the incoming column. Any other change of type is refused.
 
     Raises:
         SchemaMismatchError: lists every column whose type does not fit.

@@ -61,7 +61,7 @@ def _field_to_value(field: Field) -> dict[str, Any]:
         "name": field.name,
         "type": _type_to_value(field.type),
         "nullable": field.nullable,
-        "metadata": dict(field.metadata),
+        "metadata": field.metadata,
     }
 
 

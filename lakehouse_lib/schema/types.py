@@ -1,8 +1,8 @@
 """The types of a table's columns, and its schema.
 
 The names and signatures are those of the ``deltalake`` package. All types are immutable values that can be compared,
-pickled and shared. Column names are matched regardless of case, because the protocol forbids names that differ only in
-case.
+pickled and shared: as in that package, a change of the ``fields`` or ``metadata`` that a type gives changes a copy.
+Column names are matched regardless of case, because the protocol forbids names that differ only in case.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
@@ -29,7 +30,8 @@ class _Exported:
     """The conversions to JSON and Arrow, which types, fields and schemas have in common."""
 
     def to_json(self) -> str:
-        return _dump(self)
+        text: str = _json_form().dump(self)
+        return text
 
     def __arrow_c_schema__(self) -> object:
         return self.to_arrow().__arrow_c_schema__()
@@ -79,7 +81,7 @@ class PrimitiveType(_Exported):
 
     @staticmethod
     def from_json(text: str) -> PrimitiveType:
-        return _expect(PrimitiveType, _load(text))
+        return _expect(PrimitiveType, _json_form().load(text))
 
     @staticmethod
     def from_arrow(type: Any) -> PrimitiveType:
@@ -120,7 +122,7 @@ class ArrayType(_Exported):
 
     @staticmethod
     def from_json(text: str) -> ArrayType:
-        return _expect(ArrayType, _load(text))
+        return _expect(ArrayType, _json_form().load(text))
 
     @staticmethod
     def from_arrow(type: Any) -> ArrayType:
@@ -152,7 +154,7 @@ class MapType(_Exported):
 
     @staticmethod
     def from_json(text: str) -> MapType:
-        return _expect(MapType, _load(text))
+        return _expect(MapType, _json_form().load(text))
 
     @staticmethod
     def from_arrow(type: Any) -> MapType:
@@ -172,7 +174,7 @@ class Field(_Exported):
     name: str
     type: DataType
     nullable: bool
-    metadata: Mapping[str, Any] = field(hash=False)
+    _metadata: dict[str, Any] = field(hash=False)
 
     def __init__(
         self,
@@ -186,11 +188,16 @@ class Field(_Exported):
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "type", _as_type(type))
         object.__setattr__(self, "nullable", nullable)
-        object.__setattr__(self, "metadata", dict(metadata or {}))
+        object.__setattr__(self, "_metadata", _copy_of(metadata or {}))
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A copy, because fields are shared."""
+        return _copy_of(self._metadata) if self._metadata else {}
 
     @staticmethod
     def from_json(text: str) -> Field:
-        return _load_field(text)
+        return _expect(Field, _json_form().load_field(text))
 
     def to_arrow(self) -> pa.Field:
         return _arrow().field_to_arrow(self)
@@ -203,7 +210,7 @@ class Field(_Exported):
         return f"{self.name}: {self.type}{'' if self.nullable else ' not null'}"
 
     def __repr__(self) -> str:
-        extra = f", metadata={dict(self.metadata)}" if self.metadata else ""
+        extra = f", metadata={self._metadata}" if self._metadata else ""
         return f"Field({self.name}, {self.type!r}, nullable={self.nullable}{extra})"
 
 
@@ -216,13 +223,13 @@ class StructType(_Exported):
         WrongKindOfTypeError: a field is not a ``Field``.
     """
 
-    fields: list[Field] = field(hash=False)
-    _by_name: dict[str, Field] = field(hash=False, compare=False, repr=False)
+    _fields: tuple[Field, ...]
+    _by_name: dict[str, Field]
 
     def __init__(self, fields: Iterable[Field]) -> None:
-        object.__setattr__(self, "fields", list(fields))
+        object.__setattr__(self, "_fields", tuple(fields))
         by_name: dict[str, Field] = {}
-        for member in self.fields:
+        for member in self._fields:
             _expect(Field, member)
             other = by_name.setdefault(member.name.lower(), member)
             if other is not member:
@@ -237,8 +244,13 @@ class StructType(_Exported):
         return "struct"
 
     @property
+    def fields(self) -> list[Field]:
+        """A new list, because types are shared."""
+        return list(self._fields)
+
+    @property
     def names(self) -> list[str]:
-        return [member.name for member in self.fields]
+        return [member.name for member in self._fields]
 
     def field(self, name: str) -> Field:
         """The field of that name, regardless of case; raises KeyError if there is none."""
@@ -252,26 +264,28 @@ class StructType(_Exported):
         return isinstance(name, str) and name.lower() in self._by_name
 
     def __iter__(self) -> Iterator[Field]:
-        return iter(self.fields)
+        return iter(self._fields)
 
     def __len__(self) -> int:
-        return len(self.fields)
+        return len(self._fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StructType) and self._fields == other._fields
 
     def __hash__(self) -> int:
-        return hash(tuple(self.fields))
+        return hash(self._fields)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The schema of a JSON text; raises InvalidSchemaError if the text is not JSON or not a struct."""
-        value = _load(text)
-        return cls(_expect(StructType, value).fields)
+        return cls(_expect(StructType, _json_form().load(text)))
 
     @classmethod
     def from_arrow(cls, type: Any) -> Self:
-        return cls(_expect(StructType, _arrow().type_from_arrow(_arrow_type(type))).fields)
+        return cls(_expect(StructType, _arrow().type_from_arrow(_arrow_type(type))))
 
     def __str__(self) -> str:
-        return f"struct<{', '.join(map(str, self.fields))}>"
+        return f"struct<{', '.join(map(str, self._fields))}>"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.fields!r})"
@@ -310,12 +324,6 @@ class Schema(StructType):
                 hint='Give Schema([Field("id", "long")]), or a pyarrow schema',
             ) from error
         return cls([_arrow().field_from_arrow(column) for column in arrow])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, StructType) and self.fields == other.fields
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.fields))
 
 
 DataType = PrimitiveType | ArrayType | MapType | StructType
@@ -365,6 +373,10 @@ def _expect(kind: type[_T], value: object) -> _T:
     return value
 
 
+def _copy_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: deepcopy(value) if isinstance(value, (dict, list)) else value for key, value in metadata.items()}
+
+
 def _arrow_type(value: Any) -> pa.DataType:
     if isinstance(value, pa.DataType):
         return value
@@ -382,19 +394,7 @@ def _arrow() -> Any:
     return arrow
 
 
-def _dump(value: Any) -> str:
+def _json_form() -> Any:
     from lakehouse_lib.schema import json_form
 
-    return json_form.dump(value)
-
-
-def _load(text: str) -> DataType:
-    from lakehouse_lib.schema import json_form
-
-    return json_form.load(text)
-
-
-def _load_field(text: str) -> Field:
-    from lakehouse_lib.schema import json_form
-
-    return json_form.load_field(text)
+    return json_form

@@ -5,8 +5,9 @@ fits every nullable column. The data of a variant is a struct of the binary memb
 
 As in delta-spark and delta-rs, numbers of another type are cast: whole numbers and decimals to every type of numbers,
 float and double to every type of numbers except decimals. A number that the cast would change is refused, with two
-exceptions: decimals are rounded to float and double, and double is rounded to float. A double beyond the range of float
-is refused.
+exceptions: a decimal becomes the nearest float or double, and a double becomes the nearest float. A double beyond the
+range of float is refused. Whole numbers beyond 2**24 are refused for float and beyond 2**53 for double, even those that
+the type holds exactly.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.nested import entries, offsets_and_entries
 from lakehouse_lib.arrow.types import nullable, without_views
+from lakehouse_lib.arrow.values import nearest_floats
 from lakehouse_lib.errors import SchemaMismatchError
 from lakehouse_lib.schema.arrow import type_from_arrow
 from lakehouse_lib.schema.types import (
@@ -242,6 +244,8 @@ def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(target) and pa.types.is_integer(array.type):
         # pyarrow refuses a decimal with fewer digits than the largest number of the integer type.
         array = array.cast(pa.decimal256(_MOST_WHOLE_DIGITS + target.scale, target.scale))
+    if pa.types.is_decimal(array.type) and pa.types.is_floating(target):
+        return nearest_floats(array, target)
     values = array.cast(target, safe=True)
     if pa.types.is_float32(target) and pa.types.is_float64(array.type):
         is_beyond = pc.and_(pc.is_inf(values), pc.is_finite(array))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
@@ -123,6 +125,20 @@ def test_a_value_that_does_not_fit_is_no_silent_loss():
     ):
         align(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), schema)
     assert align(pa.table({"t": pa.array([1000], pa.timestamp("ns"))}), schema).num_rows == 1
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_decimals_become_the_nearest_floats(kind):
+    decimals = [Decimal(number).scaleb(-2) for number in range(1000)] + [Decimal("16777217.0000000001"), None]
+    values = pa.array(decimals, pa.decimal128(38, 10))
+    numbers = [None if value is None else float(value) for value in decimals]
+    if kind == "float":
+        numbers = pa.array(numbers, pa.float32()).to_pylist()
+        numbers[-2] = 16777218.0  # by way of the nearest double, it would be 16777216
+    schema = Schema([Field("x", kind), Field("l", ArrayType(kind)), Field("d", kind)])
+    lists = pa.array([[value] for value in decimals], pa.list_(values.type))
+    data = pa.table({"x": pa.chunked_array([values[:7], values[7:]]), "l": lists, "d": values.dictionary_encode()})
+    assert align(data, schema).to_pydict() == {"x": numbers, "l": [[number] for number in numbers], "d": numbers}
 
 
 @given(

@@ -60,6 +60,19 @@ def test_json_round_trip_and_delta_rs(schema):
     assert pickle.loads(pickle.dumps(schema)) == schema
 
 
+def test_a_change_of_what_a_schema_gives_changes_no_other_schema():
+    nested = StructType([Field("a", "long", metadata={"ids": {"a": [1]}})])
+    text = Schema([Field("s", nested)]).to_json()
+    schema = Schema.from_json(text)
+    schema.fields.append(Field("b", "long"))
+    schema.field("s").type.fields.append(Field("b", "long"))
+    (member,) = schema.field("s").type.fields
+    member.metadata["comment"] = "b"
+    member.metadata["ids"]["a"].append(2)
+    assert schema.to_json() == Schema.from_json(text).to_json() == text
+    assert (type(schema.fields), type(member.metadata)) == (list, dict)  # as in deltalake
+
+
 @given(fields(TYPES).map(Schema))
 def test_arrow_round_trip_and_delta_rs(schema):
     bare = Schema.from_arrow(schema.to_arrow())

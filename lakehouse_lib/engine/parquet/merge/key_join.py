@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import flags_of, numbers_of
+from lakehouse_lib.arrow.values import flags_of, nearest_floats, numbers_of
 
 RowNumbers = NDArray[np.int64]
 _Codes = NDArray[np.uint64]
@@ -148,8 +148,7 @@ def _as_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(values.type):
         return values.cast(pa.int64()).cast(kind)  # drops the time zone; the values are UTC
     if pa.types.is_decimal(values.type) and pa.types.is_floating(kind):
-        # A condition converts a decimal to the nearest double. Arrow's direct cast does not.
-        values = values.cast(pa.string())
+        return nearest_floats(values, kind)
     return values.cast(kind, safe=False)
 
 
