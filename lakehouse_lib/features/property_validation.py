@@ -41,8 +41,8 @@ def changed_configuration(
             property in ``current`` can be removed whatever its name.
 
     Raises:
-        InvalidArgumentError: a name or a value is not valid, only engines may set the property, or row tracking is both
-            enabled and suspended.
+        InvalidArgumentError: a name or a value is not valid, only engines may set the property, a new constraint has
+            the name of another one in another case, or row tracking is both enabled and suspended.
         InvalidPredicateError: a constraint does not parse, or names a column that does not exist.
         UnsupportedFeatureError: the change or the schema enables a feature that this library does not write; or
             manifests are enabled together with deletion vectors or column mapping.
@@ -56,7 +56,7 @@ def changed_configuration(
         values[key] = PROPERTIES[key].log_text(values[key], table)
     for key in values:
         if key.startswith(check_constraints.PREFIX):
-            name = key.removeprefix(check_constraints.PREFIX)
+            name = check_constraints.name_of(key)
             values[key] = check_constraints.spark_condition(name, values[key], schema, table=table)
     names = {feature.name for feature in FEATURES.values() if feature.is_required_by(values, schema)}
     _check_written(names | requested_features(change, table=table), table)
@@ -64,6 +64,8 @@ def changed_configuration(
     requested_versions(change, table=table)
     stored = {key: value for key, value in values.items() if not key.startswith(FEATURE_PREFIX)}
     configuration = unchanged_values | {key: value for key, value in stored.items() if key not in _PROTOCOL_VERSIONS}
+    for key in check_constraints.constraints(values).keys() - current.keys():
+        _check_spelling(key, configuration, table)
     _check_manifests(configuration, table)
     if row_tracking.PROPERTIES & values.keys():
         return row_tracking.with_columns(configuration, table=table)
@@ -124,6 +126,19 @@ def _check_manifests(configuration: Mapping[str, str], table: str | None) -> Non
                 hint="Leave out one of them",
                 code="DELTA_MANIFEST_UNSUPPORTED",
             )
+
+
+def _check_spelling(key: str, configuration: Mapping[str, str], table: str | None) -> None:
+    """Refuse a constraint whose name differs only in case from another one's; dropping one would drop both."""
+    name = check_constraints.name_of(key)
+    others = sorted(check_constraints.constraints_of(name, configuration).keys() - {key})
+    if others:
+        raise InvalidArgumentError(
+            f"the property {excerpt(key)} names the same constraint as {excerpt(others[0])}",
+            table=table,
+            hint="Use another name, because names of constraints do not depend on case",
+            code="DELTA_CONSTRAINT_ALREADY_EXISTS",
+        )
 
 
 def _check_written(names: Iterable[str], table: str | None) -> None:

@@ -20,13 +20,20 @@ if TYPE_CHECKING:
 PREFIX = "delta.constraints."
 
 
-def constraints(configuration: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """The property and the condition of each constraint, by the constraint's name in lower case."""
-    return {
-        key[len(PREFIX) :].lower(): (key, condition)
-        for key, condition in configuration.items()
-        if key.lower().startswith(PREFIX)
-    }
+def constraints(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The condition of each constraint, by its property. Other writers may store names that differ only in case."""
+    return {key: condition for key, condition in configuration.items() if key.lower().startswith(PREFIX)}
+
+
+def constraints_of(name: str, configuration: Mapping[str, str]) -> dict[str, str]:
+    """The condition of each constraint with this name in any case, by its property."""
+    lower_key = (PREFIX + name).lower()
+    return {key: condition for key, condition in constraints(configuration).items() if key.lower() == lower_key}
+
+
+def name_of(key: str) -> str:
+    """The name of the constraint that a property defines."""
+    return key[len(PREFIX) :]
 
 
 def rule_of(
@@ -43,7 +50,8 @@ def rule_of(
 def spark_condition(name: str, condition: str, schema: Schema, *, table: str | None = None) -> str:
     """The condition of a new constraint, as the table stores it.
 
-    Column names in double quotes get backquotes, because delta-spark reads text in double quotes as a string.
+    Column names in double quotes get backquotes, because delta-spark reads text in double quotes as a string; so do
+    columns with the name of a function, such as ``current_date``.
 
     Raises:
         InvalidPredicateError: as ``rule_of``.
@@ -51,7 +59,7 @@ def spark_condition(name: str, condition: str, schema: Schema, *, table: str | N
     from lakehouse_lib.expressions.parsing.names.quoted_names import with_backquotes  # the module loads sqlglot
 
     rule_of(name, condition, schema, table=table)
-    return with_backquotes(condition, schema.names)
+    return with_backquotes(condition, schema)
 
 
 def rules(configuration: Mapping[str, str], layout: TableLayout, table: str | None) -> Sequence[PredicateRule]:
@@ -62,13 +70,13 @@ def rules(configuration: Mapping[str, str], layout: TableLayout, table: str | No
     """
     return [
         rule_of(
-            name,
+            name_of(key),
             condition,
             layout.schema,
             table=table,
-            way_out=f"Drop the constraint first: alter.drop_constraint({name!r})",
+            way_out=f"Drop the constraint first: alter.drop_constraint({name_of(key)!r})",
         )
-        for name, (_, condition) in constraints(configuration).items()
+        for key, condition in constraints(configuration).items()
     ]
 
 

@@ -56,7 +56,6 @@ def plan_constraints(snapshot: Snapshot, constraints: Mapping[str, str]) -> Cons
             table=table,
             hint='Write {"positive": "price > 0"}',
         )
-    existing = check_constraints.constraints(snapshot.configuration)
     added: dict[str, str] = {}
     rules: list[PredicateRule] = []
     for name, condition in constraints.items():
@@ -69,16 +68,19 @@ def plan_constraints(snapshot: Snapshot, constraints: Mapping[str, str]) -> Cons
         key = name.lower()
         rule = check_constraints.rule_of(key, condition, snapshot.schema, table=table)
         in_spark = check_constraints.spark_condition(key, condition, snapshot.schema, table=table)
-        earlier_condition = existing[key][1] if key in existing else added.get(key)
-        if earlier_condition not in (None, condition, in_spark):
+        earlier_conditions = [*check_constraints.constraints_of(key, snapshot.configuration).values()]
+        if key in added:
+            earlier_conditions.append(added[key])
+        other_condition = next((text for text in earlier_conditions if text not in (condition, in_spark)), None)
+        if other_condition is not None:
             raise InvalidArgumentError(
-                f"the constraint {name!r} exists already, with the condition {excerpt(earlier_condition)}",
+                f"the constraint {name!r} exists already, with the condition {excerpt(other_condition)}",
                 table=table,
                 version=version,
                 hint=f"Use another name, or first drop the constraint with alter.drop_constraint({name!r})",
                 code="DELTA_CONSTRAINT_ALREADY_EXISTS",
             )
-        if earlier_condition is None:
+        if not earlier_conditions:
             added[key] = in_spark
             rules.append(rule)
     properties = {check_constraints.PREFIX + key: condition for key, condition in added.items()}
@@ -140,24 +142,23 @@ def drop_constraint(
     Raises:
         InvalidArgumentError: the table does not have the constraint.
     """
-    existing = check_constraints.constraints(snapshot.configuration)
-    constraint = existing.get(name.lower()) if isinstance(name, str) else None
-    if constraint is None:
+    dropped = check_constraints.constraints_of(name, snapshot.configuration) if isinstance(name, str) else {}
+    if not dropped:
         if not raise_if_not_exists:
             return OperationResult(snapshot.store.root, snapshot.version, None)
+        names = [check_constraints.name_of(key) for key in check_constraints.constraints(snapshot.configuration)]
         raise InvalidArgumentError(
             f"the constraint {excerpt(name)} does not exist",
             table=snapshot.store.root,
             version=snapshot.version,
-            hint=f"The constraints are {', '.join(existing)}" if existing else "The table has no constraints",
+            hint=f"The constraints are {', '.join(names)}" if names else "The table has no constraints",
             code="DELTA_CONSTRAINT_NOT_FOUND",
         )
-    dropped = {key for key in snapshot.configuration if key.lower() == constraint[0].lower()}
     configuration = {key: value for key, value in snapshot.configuration.items() if key not in dropped}
     return commit_change(
         snapshot,
         "DROP CONSTRAINT",
-        {"name": name, "expr": constraint[1], "existed": True},
+        {"name": name, "expr": "; ".join(dropped.values()), "existed": True},
         metadata=replace(snapshot.metadata, configuration=configuration),
         commit_properties=commit_properties,
     )

@@ -101,6 +101,24 @@ def test_a_constraint_is_one_in_any_case(tmp_path: Path) -> None:
         write_deltalake(tmp_path, pa.table({"a": [-5]}), mode="append")
 
 
+def test_each_spelling_of_a_constraints_name_is_a_rule(tmp_path: Path) -> None:
+    """Other writers store constraints whose names differ only in case; each of them is enforced."""
+    both = {"delta.constraints.Pos": "a > 0", "delta.constraints.pos": "a < 10"}
+    put_table(tmp_path, [field("a", "long")], [], features=["checkConstraints"], configuration=both)
+    for value, reason in ((-5, r"CHECK Pos \(a > 0\)"), (50, r"CHECK pos \(a < 10\)")):
+        with pytest.raises(ConstraintViolatedError, match=reason):
+            write_deltalake(tmp_path, pa.table({"a": [value]}), mode="append")
+    with pytest.raises(InvalidArgumentError, match="exists already"):
+        DeltaTable(tmp_path).alter.add_constraint({"POS": "a < 10"})
+    assert changed_configuration(both, {"delta.constraints.pos": "a < 9"}, PLAIN)["delta.constraints.pos"] == "a < 9"
+    for current, change in (({}, both), ({"delta.constraints.Pos": "a > 0"}, {"delta.constraints.pos": "a < 10"})):
+        with pytest.raises(InvalidArgumentError, match="names the same constraint as") as refused:
+            changed_configuration(current, change, PLAIN)
+        assert refused.value.code == "DELTA_CONSTRAINT_ALREADY_EXISTS"
+    DeltaTable(tmp_path).alter.drop_constraint("pos")
+    assert DeltaTable(tmp_path).metadata().configuration == {}
+
+
 def test_a_change_leaves_the_other_properties_as_they_are() -> None:
     """Only the change is checked, not properties that are not valid or that this library does not write."""
     current = {"delta.columnMapping.mode": "name", "delta.isolationLevel": "Foo", "owner": "me", "delta.x": "1"}
