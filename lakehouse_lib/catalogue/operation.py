@@ -107,15 +107,19 @@ class TableOperation(Operation):
 
         Args:
             engine: the engine of an operation that needs one.
-            arguments: values of the parameters except ``table``, and other arguments of the function. A condition is
-                SQL text, assignments have SQL texts, and a version may be text of digits.
+            arguments: values of the parameters except ``table``, and other arguments of the function. A parameter that
+                is left out has its default, whatever the default of the function is. A condition is SQL text,
+                assignments have SQL texts, and a version may be text of digits.
         """
         from lakehouse_lib.expressions import parse
         from lakehouse_lib.table.arguments.assignments import parsed_assignments
         from lakehouse_lib.transaction.commit_properties import single_commit
 
         for parameter in self.parameters:
+            keyword = parameter.keyword or parameter.name
             if parameter.name not in arguments:
+                if not parameter.required:
+                    arguments.setdefault(keyword, parameter.default)
                 continue
             value = arguments.pop(parameter.name)
             if parameter.kind == "application":
@@ -126,7 +130,7 @@ class TableOperation(Operation):
                 value = parse(value, snapshot.schema, table=snapshot.store.root)
             if parameter.kind == "version" and isinstance(value, str) and value.isdecimal():
                 value = int(value)  # a template or a command line gives text
-            arguments[parameter.keyword or parameter.name] = value
+            arguments[keyword] = value
         if self.moves_bytes:
             arguments["engine"] = engine
         return self.load()(snapshot=snapshot, **arguments)

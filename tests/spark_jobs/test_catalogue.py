@@ -104,6 +104,15 @@ def test_a_result_survives_json(operation: TableOperation, tmp_path: Path) -> No
     assert list(values)[:3] == ["table", "read_version", "version"]
 
 
+def test_a_parameter_that_is_left_out_has_its_default(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"a": [1, 9]}))
+    TABLE_OPERATIONS["update_rows"].run(DeltaTable(tmp_path).snapshot, ArrowEngine(), updates={"a": "a + 1"})
+    assert DeltaTable(tmp_path).to_pyarrow_table()["a"].to_pylist() == [2, 10]
+    for name in ("vacuum", "cleanup", "repair"):
+        assert TABLE_OPERATIONS[name].run(DeltaTable(tmp_path).snapshot).dry_run is False, name
+        assert TABLE_OPERATIONS[name].run(DeltaTable(tmp_path).snapshot, dry_run=True).dry_run is True, name
+
+
 def test_a_load_survives_json() -> None:
     batch = {"batch": 0, "files": ["a"], "rows_loaded": 2, "rows_quarantined": 1, "version": 0}
     values = LoadResult("t", None, 0, (batch,), ("b",), {"c": "why"}, {"d": 0}, "q", None).to_dict()
