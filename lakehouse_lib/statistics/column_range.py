@@ -122,7 +122,9 @@ def _bound_text(kind: PrimitiveType, value: Any, string_prefix: int, *, upper: b
             return None
         return repr((0.0 if upper else -0.0) if value == 0 else value)
     if kind.decimal is not None:
-        return format(value, "f") if isinstance(value, (Decimal, int)) else None
+        if isinstance(value, int):  # the file was written before the column was widened to a decimal
+            return str(value)
+        return format(value, "f") if isinstance(value, Decimal) else None
     if kind.type == "string":
         cut = _shorten_max(value, string_prefix) if upper else value[:string_prefix]
         return None if cut is None else json.dumps(cut, ensure_ascii=False)

@@ -7,7 +7,7 @@ bounds of a column with NaN. So a floating-point max is written only if it is ce
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -42,7 +42,7 @@ def from_footer(
 
     Args:
         meta: the file's footer.
-        schema: the table's schema; columns are matched regardless of case.
+        schema: the table's schema. A column is matched by its exact name, else by the only name that differs in case.
         indexed: the columns that have statistics.
         bounded: the columns of ``indexed`` that may have bounds; None: all of them.
         absent_are_null: whether a column that the file does not have counts as null in every row, because readers
@@ -57,17 +57,15 @@ def from_footer(
     A bound that is not known (too long for the footer, infinite, a year after 9999) is left out. Booleans and binary
     columns have a nullCount only, arrays and maps have no statistics.
     """
-    columns: dict[ColumnPath, tuple[ColumnPath, PrimitiveType]] = {
-        tuple(part.lower() for part in path): (path, kind)
-        for path, kind in leaves(schema)
-        if isinstance(kind, PrimitiveType) and path in indexed
-    }
+    stored = meta.schema.to_arrow_schema()
+    spellings = _spellings(stored)
+    columns = [(path, kind) for path, kind in leaves(schema) if isinstance(kind, PrimitiveType) and path in indexed]
+    column_by_stored = {_stored_path(path, spellings): (path, kind) for path, kind in columns}
     groups = [meta.row_group(number) for number in (range(meta.num_row_groups) if group is None else (group,))]
     trusts_max = str(meta.created_by or "").startswith("parquet-mr")
     ranges: dict[ColumnPath, tuple[PrimitiveType, ColumnRange]] = {}
-    stored = meta.schema.to_arrow_schema()
     for index, parquet_path in enumerate(_leaf_paths(stored)):
-        column = columns.get(tuple(part.lower() for part in parquet_path)) if parquet_path else None
+        column = column_by_stored.get(parquet_path) if parquet_path else None
         if column is None:
             continue
         path, kind = column
@@ -81,7 +79,7 @@ def from_footer(
         ranges[path] = (kind, values)
     rows = sum(row_group.num_rows for row_group in groups)
     if absent_are_null:
-        absent = {path: (kind, ColumnRange(nulls=rows)) for path, kind in columns.values() if _is_absent(stored, path)}
+        absent = {path: (kind, ColumnRange(nulls=rows)) for path, kind in columns if _is_absent(stored, path)}
         ranges |= absent
     return stats_text(rows, ranges, string_prefix)
 
@@ -106,13 +104,36 @@ def _leaves_below(path: ColumnPath | None, kind: pa.DataType) -> Iterator[Column
         yield path
 
 
+def _spellings(fields: Iterable[pa.Field], above: ColumnPath = ()) -> dict[ColumnPath, list[str]]:
+    """The names of columns and members, by the path above them and the name in lower case."""
+    spellings: dict[ColumnPath, list[str]] = {}
+    for field in fields:
+        spellings.setdefault((*above, field.name.lower()), []).append(field.name)
+        if pa.types.is_struct(field.type):
+            spellings |= _spellings(field.type, (*above, field.name))
+    return spellings
+
+
+def _stored_path(path: ColumnPath, spellings: Mapping[ColumnPath, Sequence[str]]) -> ColumnPath | None:
+    """The path of a column in a file; None: the file does not have it, or has several such names."""
+    stored: ColumnPath = ()
+    for name in path:
+        names = spellings.get((*stored, name.lower()), ())
+        chosen = [spelling for spelling in names if spelling == name] or names
+        if len(chosen) != 1:
+            return None
+        stored = (*stored, chosen[0])
+    return stored
+
+
 def _is_absent(schema: pa.Schema, path: ColumnPath) -> bool:
     """Whether a file does not have a column, or a struct around it; names match regardless of case."""
     fields = list(schema)
     for name in path:
-        field = next((field for field in fields if field.name.lower() == name.lower()), None)
-        if field is None:
+        spelled = {field.name: field for field in fields if field.name.lower() == name.lower()}
+        if not spelled:
             return True
+        field = spelled.get(name) or spelled.popitem()[1]
         if not pa.types.is_struct(field.type):
             return False
         fields = list(field.type)

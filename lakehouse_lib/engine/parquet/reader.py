@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,6 +47,10 @@ class DataFile(pq.ParquetFile):  # type: ignore[misc]  # pyarrow is untyped
     deleted: BitMap64 | None = None
     ids: FileIds | None = None
     source: pa.NativeFile | None = None
+
+    def close(self, force: bool = False) -> None:
+        """Close the file that was opened for this reader. ``source`` stays open, because other readers share it."""
+        super().close(force or self.source is None)
 
     @property
     def live_rows(self) -> int:
@@ -295,8 +300,8 @@ class TableReader:
             if any(pa.types.is_floating(leaf) for leaf in _leaf_types(file.columns[place].type)):
                 return all_groups
             names[name] = file.columns[place].name
-        stored = file.schema_arrow
-        if any(len(stored.get_all_field_indices(name)) != 1 for name in names.values()):
+        stored = Counter(column.name.lower() for column in file.columns)
+        if any(stored[name.lower()] != 1 for name in names.values()):
             return all_groups
         file_schema = Schema([Field(names[name], self.schema.field(name).type) for name in sorted(names)])
         indexed = StatisticsColumns(frozenset(path for path, _ in leaves(file_schema)))

@@ -259,3 +259,14 @@ def test_a_range_is_of_all_numbers_whatever_the_bits_of_nan(bits, kind):
     for numbers in ([-5.0, 9.0, 1.0, 2.0], [1.0, 2.0, -5.0, 9.0]):
         values = np.insert(np.array(numbers, kind), 2, signalling)
         assert float_ranges(pa.table({"x": values})) == {("x",): FloatRange(-5.0, 9.0, 0, True)}
+
+
+def test_columns_that_differ_in_case_have_the_statistics_of_the_exact_name():
+    meta = footer(pa.table({"a": [1], "A": [5], "B": [7], "s": [{"x": 1}], "S": [{"y": 9}]}))
+    schema = Schema.from_arrow(pa.schema([("a", pa.int64()), ("b", pa.int64()), ("s", pa.struct([("y", pa.int64())]))]))
+    indexed = indexed_columns(TableLayout(schema), {})
+    assert json.loads(from_footer(meta, schema, indexed=indexed))["maxValues"] == {"a": 1, "b": 7}
+    ambiguous = footer(pa.table({"ID": [1], "Id": [5]}))
+    id_schema = Schema([Field("id", "long")])
+    columns = indexed_columns(TableLayout(id_schema), {})
+    assert json.loads(from_footer(ambiguous, id_schema, indexed=columns))["maxValues"] == {}

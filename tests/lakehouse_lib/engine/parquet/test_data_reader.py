@@ -178,3 +178,9 @@ def test_a_column_name_that_is_no_utf8_is_damage(tmp_path: Path) -> None:
     file.write_bytes(data[:start] + data[start:].replace(b"name", b"n\xedme"))
     with pytest.raises(StoreError, match=f"{file.name} cannot be read as Parquet"):
         DeltaTable(tmp_path).to_pyarrow_table()
+
+
+def test_a_column_whose_name_differs_in_case_skips_no_rows(tmp_path: Path) -> None:
+    rows = pa.table([pa.array(range(10)), pa.array([100] * 10)], names=["id", "ID"])
+    put_table(tmp_path, [field("id", "long")], [data_file(tmp_path, "a.parquet", rows, row_group_size=5)])
+    assert DeltaTable(tmp_path).to_pyarrow_table(filters="id = 3").to_pylist() == [{"id": 3}]

@@ -104,3 +104,24 @@ def test_vectors_are_written_for_some_files_at_a_time(tmp_path: Path, monkeypatc
     assert table.update({"name": "'x'"}, predicate="id % 100 < 60")["num_updated_rows"] == 50
     assert sizes == [1, 2, 2, 1, 2, 2]
     assert sorted(read_duckdb(tmp_path)["id"].to_pylist()) == [number for number in range(500) if number % 100 >= 50]
+
+
+def test_a_merge_keeps_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 60
+    write_deltalake(tmp_path, pa.table({"id": range(count), "p": range(count)}), partition_by=["p"])
+    most_open = 0
+    opened = TableReader._opened
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal most_open
+        links = [link.resolve() for link in Path("/proc/self/fd").iterdir()]
+        most_open = max(most_open, sum(link.is_relative_to(tmp_path) for link in links))
+        return opened(*arguments)
+
+    monkeypatch.setattr(TableReader, "_opened", counted)
+    table = DeltaTable(tmp_path, engine=ArrowEngine(1))
+    merger = table.merge(pa.table({"id": range(count)}), "t.id + 0 = s.id", "s", "t").when_matched_update(
+        {"id": "t.id + 100"}
+    )
+    assert merger.execute()["num_target_rows_updated"] == count
+    assert most_open < 10

@@ -161,6 +161,17 @@ def test_columns_that_are_indexed_later(tmp_path: Path) -> None:
     assert (stats["minValues"], stats["maxValues"]) == ({"id": 0, "real": 0.5}, {"id": 5})
 
 
+def test_whole_numbers_of_a_column_that_became_a_decimal_stay_exact(tmp_path: Path) -> None:
+    number = 2**53 + 1  # no double
+    properties = {"delta.enableTypeWidening": "true", "delta.dataSkippingNumIndexedCols": "0"}
+    write_deltalake(tmp_path, longs(id=[number]), configuration=properties)
+    table = DeltaTable(tmp_path)
+    table.alter.change_column_type("id", "decimal(20,0)")
+    table.alter.set_table_properties({"delta.dataSkippingNumIndexedCols": "1"})
+    table.optimize.statistics()
+    assert stats_of(table)[0]["minValues"] == stats_of(table)[0]["maxValues"] == {"id": number}
+
+
 def test_statistics_in_the_log_win(tmp_path: Path) -> None:
     """The max of a floating-point column is known when rows are written, and not from a footer."""
     rows = pa.table({"real": [1.5, 2.5], "id": [1, 2]})
