@@ -54,9 +54,13 @@ class ProcessLock:
 
     def __init__(self) -> None:
         self._locks: dict[int, threading.RLock] = {}
+        self._of_thread = threading.local()
 
     def __enter__(self) -> None:
-        self._locks.setdefault(os.getpid(), threading.RLock()).acquire()
+        lock = self._locks.setdefault(os.getpid(), threading.RLock())
+        lock.acquire()
+        self._of_thread.__dict__.setdefault("held", []).append(lock)
 
     def __exit__(self, *error: object) -> None:
-        self._locks[os.getpid()].release()
+        # In a child that was forked inside the block, this is the parent's lock, which the thread holds there, too.
+        self._of_thread.held.pop().release()

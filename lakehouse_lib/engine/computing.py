@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,10 +39,7 @@ def with_computed(
         yield from batches
         return
     numbers = {} if next_numbers is None else next_numbers
-    for batch in with_null_texts(batches, target):
-        rows = pa.Table.from_batches([batch])
-        for name, value in columns.defaults.items():
-            rows = _replaced(rows, name, _value(name, value, rows, target))
+    for rows in with_null_texts(_with_defaults(batches, columns, target), target):
         for name, identity in columns.identity.items():
             first = numbers.get(name, identity.first)
             numbers[name] = first + identity.step * len(rows)
@@ -51,8 +49,18 @@ def with_computed(
         yield from rows.combine_chunks().to_batches()
 
 
-def with_null_texts(batches: Iterable[pa.RecordBatch], target: WriteTarget) -> Iterator[pa.RecordBatch]:
-    """Batches with null instead of empty text in partition columns, because the log stores both as null."""
+def _with_defaults(
+    batches: Iterable[pa.RecordBatch], columns: ComputedColumns, target: WriteTarget
+) -> Iterator[pa.Table]:
+    for batch in batches:
+        rows = pa.Table.from_batches([batch])
+        for name, value in columns.defaults.items():
+            rows = _replaced(rows, name, _value(name, value, rows, target))
+        yield rows
+
+
+def with_null_texts(batches: Iterable[Any], target: WriteTarget) -> Iterator[Any]:
+    """Tables or batches with null instead of empty text in partition columns, because the log stores both as null."""
     for batch in batches:
         for name in target.layout.text_partition_columns:
             index = batch.schema.get_field_index(name)

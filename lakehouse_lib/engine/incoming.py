@@ -39,7 +39,8 @@ def incoming(data: Any) -> Incoming:
             ``__arrow_c_array__``.
 
     Raises:
-        InvalidArgumentError: the data is of another kind, or a column has a type that Arrow does not have.
+        InvalidArgumentError: the data is of another kind, a column has a type that Arrow does not have, or record
+            batches differ in their columns.
         InvalidSchemaError: a column's name contains NUL (not checked in pyarrow's own tables, batches and readers).
     """
     if is_spark_dataframe(data):
@@ -89,6 +90,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
             return pa.RecordBatchReader.from_batches(batch.schema, [batch])
         if isinstance(data, Sequence) and data and all(hasattr(item, "__arrow_c_array__") for item in data):
             batches = [item if isinstance(item, pa.RecordBatch) else pa.record_batch(item) for item in data]
+            _check_equal(batches)
             return pa.RecordBatchReader.from_batches(batches[0].schema, batches)
     except pa.ArrowException as error:
         raise InvalidArgumentError(
@@ -102,6 +104,22 @@ def _reader(data: Any) -> pa.RecordBatchReader:
         "or Spark frame; a DuckDB relation; or a DeltaTable",
         code="DELTA_UNSUPPORTED_DATA",
     )
+
+
+def _check_equal(batches: Sequence[pa.RecordBatch]) -> None:
+    """Refuse record batches whose columns differ from those of the first."""
+    expected = batches[0].schema
+    for number, batch in enumerate(batches):
+        if not batch.schema.equals(expected):
+            own, first_columns = (
+                schema.to_string(show_field_metadata=False, show_schema_metadata=False).replace("\n", ", ")
+                for schema in (batch.schema, expected)
+            )
+            raise InvalidArgumentError(
+                f"the record batch {number} has the columns {own}; expected those of the first: {first_columns}",
+                hint="Give all batches the same columns, in the same order, or write them one after the other",
+                code="DELTA_UNSUPPORTED_DATA",
+            )
 
 
 def _polars_types(data: Any) -> Mapping[str, Any]:

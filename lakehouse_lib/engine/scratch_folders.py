@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from lakehouse_lib.errors import StoreError
+
 _PREFIX = "lakehouse-"
 _LOCK = ".owner"
 
@@ -29,13 +31,19 @@ def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[str
         parent: the folder in which it is created; None: the system's folder for temporary files.
 
     Raises:
-        OSError: the folder cannot be created.
+        StoreError: the folder cannot be created.
     """
-    base = Path(tempfile.gettempdir() if parent is None else parent)
-    sweep(base)
-    # The name is hidden until the lock is held, so that no other process deletes it as a folder without an owner.
-    hidden = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=base))
-    lock = os.open(hidden / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        base = Path(tempfile.gettempdir() if parent is None else parent)
+        sweep(base)
+        # The name is hidden until the lock is held, so that no other process deletes it as a folder without an owner.
+        hidden = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=base))
+        lock = os.open(hidden / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(
+            f"a scratch folder cannot be created: {error}",
+            hint="Set TMPDIR to a folder in which this user can create files" if parent is None else None,
+        ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         folder = hidden.rename(hidden.with_name(hidden.name.removeprefix(".")))

@@ -1,6 +1,7 @@
 """Work in threads keeps its order, its bounds and its errors; locks of a process are free in a forked child."""
 
 import multiprocessing
+import os
 import threading
 import warnings
 
@@ -109,3 +110,17 @@ def test_a_lock_that_a_thread_holds_at_a_fork_is_free_in_the_child():
         over.set()
         thread.join()
         child.kill()
+
+
+def test_a_child_that_was_forked_while_its_thread_held_the_lock_releases_it():
+    lock = ProcessLock()
+    parent = os.getpid()
+    status = 1
+    try:
+        with lock:
+            child = os.fork()
+        status = 0
+    finally:
+        if os.getpid() != parent:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0

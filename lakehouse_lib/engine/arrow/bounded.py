@@ -83,11 +83,25 @@ class BoundedEngine(ArrowEngine):
         return super().read(snapshot, columns, predicate, row_ids=row_ids)
 
     def _bytes_of(self, tasks: Sequence[Any]) -> int:
-        """The bytes of the files of tasks."""
-        files = [task.files for task in tasks if isinstance(getattr(task, "files", None), pa.Table)]
+        """The bytes of the files of tasks.
+
+        Raises:
+            TypeError: a task is of a class whose files are unknown here.
+        """
+        files: list[pa.Table] = []
+        parts: list[str] = []
+        for task in tasks:
+            match task:
+                case object(files=pa.Table() as table) | object(changed=pa.Table() as table):
+                    files.append(table)
+                case object(loads=loads):
+                    parts += [part.path for load in loads for part in load.sources]
+                case object(paths=_):  # copies of whole objects, which ``bytes_before`` counts
+                    continue
+                case _:
+                    raise TypeError(f"the task {type(task).__qualname__} has no files; expected a task with files")
         sized = [table for table in files if "size" in table.column_names]
         paths = [table["path"].combine_chunks() for table in files if "size" not in table.column_names]
-        parts = [part.path for task in tasks for load in getattr(task, "loads", ()) for part in load.sources]
         if not paths and not parts:
             return sum(map(_bytes, sized))
         live = self._snapshot.files

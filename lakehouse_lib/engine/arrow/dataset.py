@@ -100,7 +100,10 @@ def dataset(
     root = filesystem or StoreFileSystem.of(snapshot.store)
     partition_names = {name.lower() for name in snapshot.partition_columns}
     stored = pa.schema([field for field in schema if field.name.lower() not in partition_names])
-    checked = pyarrow.fs.PyFileSystem(CheckedFiles(root, stored, table=snapshot.store.root, version=snapshot.version))
+    declared = pa.schema([field for field in snapshot.schema.to_arrow() if field.name in stored.names])
+    checked = pyarrow.fs.PyFileSystem(
+        CheckedFiles(root, stored, declared, table=snapshot.store.root, version=snapshot.version)
+    )
     unit = "ns" if read_options is None else read_options.coerce_int96_timestamp_unit
     dictionaries = [] if read_options is None else sorted(read_options.dictionary_columns)
     parquet_format = pads.ParquetFileFormat(

@@ -21,7 +21,7 @@ from lakehouse_lib.engine.parquet.updating import run_update_tasks, update_tasks
 from lakehouse_lib.engine.parquet.writer import write_rows
 from lakehouse_lib.engine.scratch_folders import scratch_folder
 from lakehouse_lib.engine.shared import InTask, Shared
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import InvalidArgumentError, StoreError
 from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.expressions.evaluate_arrow import check_renderable
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -186,8 +186,14 @@ class _Pieces:
                 self._in_memory += size if fits else 0
             data: bytes | pa.Buffer | _PieceOnDisk = piece.data
             if not fits:
-                with scratch.open("ab") as out:
-                    out.write(piece.data)
+                try:
+                    with scratch.open("ab") as out:
+                        out.write(piece.data)
+                except OSError as error:  # a full disk
+                    raise StoreError(
+                        f"the scratch file {scratch} cannot be written: {error}",
+                        hint="Set TMPDIR to a folder on a disk with room for all rows of the work",
+                    ) from error
                 data = _PieceOnDisk(scratch, written, size)
                 written += size
             self._groups[piece.group].append((piece.order, task, position, data))

@@ -188,7 +188,7 @@ def _variant(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _primitive(array: pa.Array, data_type: PrimitiveType, target: pa.DataType) -> pa.Array:
-    if not _may_become(array.type, data_type, target):
+    if not may_become(array.type, target):
         raise DoesNotFit(f"its type is {array.type}; expected {data_type} or a type that widens to it (typeWidening)")
     try:
         if pa.types.is_timestamp(array.type):
@@ -201,18 +201,18 @@ def _primitive(array: pa.Array, data_type: PrimitiveType, target: pa.DataType) -
         raise DoesNotFit(f"its type is {array.type}; expected {data_type}: {error}") from error
 
 
-def _may_become(stored: pa.DataType, data_type: PrimitiveType, target: pa.DataType) -> bool:
+def may_become(stored: pa.DataType, target: pa.DataType) -> bool:
     """Whether values of the type ``stored`` may be cast to the table's type; the cast checks that each value fits."""
     types = pa.types
     if types.is_integer(target):
         return bool(types.is_integer(stored))
     if types.is_floating(target):
         exact = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.float16(), pa.float32())
-        return stored in exact if data_type.type == "double" else stored == pa.float16()
+        return stored in exact if types.is_float64(target) else stored == pa.float16()
     if types.is_decimal(target):
         return bool(types.is_decimal(stored) or types.is_integer(stored))
     if types.is_timestamp(target):
-        return bool(types.is_timestamp(stored) or (types.is_date(stored) and data_type.type == "timestamp_ntz"))
+        return bool(types.is_timestamp(stored) or (types.is_date(stored) and target.tz is None))
     if types.is_date(target):
         return bool(types.is_date(stored))
     if types.is_string(target) or types.is_binary(target):

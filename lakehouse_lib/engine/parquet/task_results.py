@@ -24,10 +24,23 @@ def result_of(run: Callable[[], Any]) -> pa.Table:
     try:
         result, error = pickle.dumps(run()), None
     except Exception as raised:
-        if not isinstance(raised, DeltaError):
-            raised.add_note(traceback.format_exc())  # the traceback itself cannot be pickled
-        result, error = None, pickle.dumps(raised)
+        result, error = None, _pickled(raised)
     return pa.Table.from_arrays([column([each], pa.binary()) for each in (result, error)], schema=RESULT_SCHEMA)
+
+
+def _pickled(error: Exception) -> bytes:
+    """The error with its traceback as a note, pickled; a DeltaError in its place if it cannot be unpickled."""
+    note = traceback.format_exc()  # the traceback itself cannot be pickled
+    if not isinstance(error, DeltaError):
+        error.add_note(note)
+    try:
+        data = pickle.dumps(error)
+        pickle.loads(data)  # noqa: S301 - of this task
+    except Exception:  # an error whose constructor takes other arguments than its ``args``
+        substitute = DeltaError(f"a task raised {type(error).__qualname__}: {error}")
+        substitute.add_note(note)
+        return pickle.dumps(substitute)
+    return data
 
 
 def results_of(answers: pa.Table, discard: Callable[[list[Any]], None]) -> list[Any]:

@@ -7,17 +7,17 @@ scan, so a scan with other properties for the same host is refused.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from lakehouse_lib.engine.spark.connect import context_of
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store import ObjectStore, SparkAccess
+from lakehouse_lib.threads import ProcessLock
 
 # By Spark application, scheme and host: the properties of the first scan.
 _connections: dict[tuple[str, str], Mapping[str, str]] = {}
-_lock = threading.Lock()
+_lock = ProcessLock()
 
 
 def properties(store: ObjectStore) -> dict[str, str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -39,3 +42,21 @@ def test_a_tasks_own_error_is_raised() -> None:
         ArrowEngine(2).run(fail, [1, 1, 1])
     with pytest.raises(StoreError, match="task 1 failed"):
         ArrowEngine(2).exchange(lambda task: iter([Piece(0, 0, b"x")]), lambda task, pieces: fail(task), [1], [1])
+
+
+def test_a_scratch_file_that_cannot_be_written_is_a_store_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(arrow_engine, "_PIECES_IN_MEMORY", 0)
+
+    def deleted(task: int) -> Iterator[Piece]:
+        for folder in tmp_path.iterdir():
+            shutil.rmtree(folder)
+        yield Piece(0, 0, b"x")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(StoreError, match=r"scratch file .* cannot be written.*TMPDIR"):
+        ArrowEngine(1).exchange(deleted, gather, [0], ["a"])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(StoreError, match=r"scratch folder cannot be created.*TMPDIR"):
+        ArrowEngine(1).exchange(scatter, gather, [0], ["a"])

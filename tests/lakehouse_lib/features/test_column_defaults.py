@@ -147,3 +147,13 @@ def test_a_generated_column_or_a_member_has_no_default(tmp_path: Path) -> None:
         with pytest.raises(InvalidSchemaError, match="has a default and is") as refused:
             DeltaTable.create(tmp_path, Schema([Field("id", "long"), field]))
         assert refused.value.code == "DELTA_INVALID_COLUMN_DEFAULT"
+
+
+def test_a_generated_column_reads_an_empty_partition_default_as_null(tmp_path: Path) -> None:
+    empty = Field("p", "string", metadata={"CURRENT_DEFAULT": "''"})
+    generated = Field("g", "boolean", metadata={"delta.generationExpression": "p IS NULL"})
+    features = {"delta.feature.allowColumnDefaults": "supported"}
+    schema = Schema([Field("id", "long"), empty, generated])
+    DeltaTable.create(tmp_path, schema, partition_by=["p"], configuration=features)
+    write_deltalake(tmp_path, pa.table({"id": [1]}), mode="append")
+    assert DeltaTable(tmp_path).to_pyarrow_table().to_pylist() == [{"id": 1, "p": None, "g": True}]

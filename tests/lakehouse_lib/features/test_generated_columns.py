@@ -165,6 +165,10 @@ def test_expressions_that_only_spark_can_evaluate(tmp_path: Path, spark: SparkSe
     [
         ("double", "rand()", InvalidPredicateError, "does not always have the same value"),
         ("date", "current_date()", InvalidPredicateError, "does not always have the same value"),
+        ("string", "reflect('java.util.UUID', 'randomUUID')", InvalidPredicateError, "does not always have the same"),
+        ("string", "java_method('java.util.UUID', 'randomUUID')", InvalidPredicateError, "does not always have the"),
+        ("string", "try_reflect('java.util.UUID', 'randomUUID')", InvalidPredicateError, "does not always have the"),
+        ("binary", "aes_encrypt(name, 'abcdefghijklmnop')", InvalidPredicateError, "does not always have the same"),
         ("long", "id + 1", InvalidPredicateError, "it has the type integer; expected long"),
         ("string", "at", InvalidPredicateError, "cannot be assigned to a column of type string"),
         ("date", "CAST(at AS DATE", InvalidPredicateError, "syntax error"),

@@ -111,6 +111,12 @@ def _partition_checks(field: Field, target: WriteTarget) -> Iterator[tuple[Any, 
             code="DELTA_INVALID_PARTITION_VALUE",
         )
     yield _is_true(~F.is_valid_utf8(text)), not_utf8
+    if field.type == _BINARY:
+        problem = "a binary partition value that looks like escapes of other bytes, such as \\u0041"
+        yield (
+            _is_true(F.rlike(text, F.lit(partition_values.ESCAPED_BYTES))),
+            _unusable(field.name, problem, "Partition by another column", table),
+        )
     longest = target.store.limits.name
     if longest is not None:
         room = partition_values.room_for_value(target.layout.partition_key(field.name), longest)

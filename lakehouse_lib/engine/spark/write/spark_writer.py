@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakehouse_lib import statistics
@@ -120,30 +121,31 @@ def write_frame(frame: Any, target: WriteTarget, engine: Engine) -> pa.Table:
             for start in range(0, len(objects), _FOOTERS_A_TASK)
         ]
         if len(objects) <= _FOOTERS_ON_DRIVER:
-            return pa.concat_tables([FILES_OF_NOTHING, *map(read_footers, tasks)])
-        return engine.run(read_footers, tasks)
+            files = pa.concat_tables([FILES_OF_NOTHING, *map(read_footers, tasks)])
+        else:
+            files = engine.run(read_footers, tasks)
+        # A task deletes nothing, because Spark may run it again.
+        is_empty = pc.equal(statistics.num_records(files), 0)
+        target.store.delete_many(file_paths.decode_all(files["path"].filter(is_empty), target.store).to_pylist())
+        return files.filter(pc.invert(is_empty))
     except BaseException:
         _discard(target, folder)
         raise
 
 
 def read_footers(task: FooterTask) -> pa.Table:
-    """Run a footer task; returns the files table, with statistics from the footers. Files without rows are deleted."""
+    """Run a footer task; returns the files table, with statistics from the footers."""
     target = task.target
     indexed = indexed_leaves(target)
-    rows, empty = [], []
+    rows = []
     keys = tuple(target.layout.partition_keys.values())
     parsed = [partition_values.parse_hive_path(meta.path, keys) for meta in task.objects]
     values = logged_values(parsed, target)
     for meta, partition in zip(task.objects, values, strict=True):
         with target.store.open_input(meta.path) as source:
             metadata = pq.read_metadata(source)
-        if metadata.num_rows == 0:
-            empty.append(meta.path)
-            continue
         stats = statistics.from_footer(metadata, target.layout.physical.schema, indexed=indexed)
         rows.append(FileRow(file_paths.encode(meta.path), partition, meta.size, meta.modified, stats))
-    target.store.delete_many(empty)
     return files_table(rows, data_change=target.data_change)
 
 

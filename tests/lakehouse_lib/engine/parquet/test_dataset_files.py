@@ -126,3 +126,27 @@ def test_a_dataset_looks_at_files_when_they_are_read(tmp_path: Path, monkeypatch
     (tmp_path / opened[0]).write_bytes(b"no Parquet")
     with pytest.raises(pa.ArrowInvalid, match=opened[0]):
         DeltaTable(tmp_path).to_pyarrow_dataset().to_table()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("float", pa.array([1e300])),
+        ("string", pa.array([1])),
+        ("double", pa.array([2**53 + 1])),
+        ("long", pa.array(["1"])),
+    ],
+)
+def test_a_dataset_refuses_types_that_scan_refuses(tmp_path: Path, kind: str, values: pa.Array) -> None:
+    one_file(tmp_path, pa.table({"v": values}), field("v", kind))
+    with pytest.raises(UnsupportedFeatureError, match=f"the column v is {values.type}, not .* in a.parquet"):
+        DeltaTable(tmp_path).to_pyarrow_dataset().to_table()
+    narrower = DeltaTable(tmp_path).to_pyarrow_dataset(schema=pa.schema([("v", values.type)]))
+    with pytest.raises(UnsupportedFeatureError, match="the column v"):
+        narrower.to_table()
+
+
+def test_a_dataset_of_other_types_reads_the_types_of_the_table(tmp_path: Path) -> None:
+    one_file(tmp_path, pa.table({"v": [1.5], "t": ["a"]}), field("v", "double"), field("t", "string"))
+    schema = pa.schema([("v", pa.float32()), ("t", pa.large_string())])
+    assert DeltaTable(tmp_path).to_pyarrow_dataset(schema=schema).to_table().to_pylist() == [{"v": 1.5, "t": "a"}]

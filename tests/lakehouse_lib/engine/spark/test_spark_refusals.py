@@ -56,6 +56,24 @@ def test_binaries_that_no_folder_can_be_named_by_are_refused(tmp_path: Path, spa
     assert columns == {"k": [1, 2], "b": ["é".encode(), None]}
 
 
+def test_binaries_that_look_like_escapes_of_other_bytes_are_refused(tmp_path: Path, spark: Any) -> None:
+    """They would be read as these bytes: a DELETE of one value would remove the rows of both."""
+    schema = pa.schema([pa.field("k", pa.int64()), pa.field("b", pa.binary())])
+    DeltaTable.create(tmp_path, schema, partition_by=["b"])
+    rows = pa.table({"k": [0, 1, 2], "b": [b"\\u0041", b"A", b"\\u0041\n"]}, schema)
+    frame = spark.createDataFrame(rows).coalesce(1)
+    for engine, data in ((SparkEngine(spark), frame), (ArrowEngine(), rows)):
+        with pytest.raises(InvalidArgumentError, match=r"column b: .* looks like escapes of other bytes") as refused:
+            write_deltalake(tmp_path, data, mode="append", engine=engine)
+        assert refused.value.code == "DELTA_INVALID_PARTITION_VALUE"
+    assert not parquet_files(tmp_path)
+    write_deltalake(tmp_path, frame.where("k > 0"), mode="append", engine=SparkEngine(spark))
+    table = DeltaTable(tmp_path)
+    assert sorted(table.to_pyarrow_table()["b"].to_pylist()) == [b"A", b"\\u0041\n"]
+    table.delete("b = X'41'")
+    assert table.to_pyarrow_table()["k"].to_pylist() == [2]
+
+
 def test_a_partition_text_that_is_not_utf8_is_refused(tmp_path: Path, spark: Any) -> None:
     frame = spark.sql("SELECT k, CASE k WHEN 0 THEN CAST(X'FF' AS STRING) END AS s FROM range(0, 2, 1, 1) AS t(k)")
     with pytest.raises(SchemaMismatchError, match=r"column s has text that is not UTF-8; expected UTF-8"):

@@ -59,3 +59,10 @@ def test_an_empty_text_where_no_null_may_be(tmp_path: Path) -> None:
         write_deltalake(tmp_path, rows, mode="append")
     assert DeltaTable(tmp_path).version() == 0
     assert len(parquet_files(tmp_path)) == 1
+
+
+def test_a_repeated_footer_task_reads_the_same_files(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"v": pa.array([], pa.int64())}), tmp_path / "empty.parquet")
+    store = LocalStore(tmp_path)
+    task = FooterTask(WriteTarget(store, TableLayout(Schema([Field("v", "long")]))), tuple(store.walk("")))
+    assert read_footers(task)["path"].to_pylist() == read_footers(task)["path"].to_pylist() == ["empty.parquet"]
