@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lakehouse_lib.arrow.nested import entries
 from lakehouse_lib.arrow.values import flags_of, numbers_of
 from lakehouse_lib.ingestion.sources.casts import cast_or_find, mask
-from lakehouse_lib.protocol.partition_values import overlong_folders, to_strings
+from lakehouse_lib.protocol.partition_values import ESCAPED_BYTES, overlong_folders, to_strings
 from lakehouse_lib.schema import PrimitiveType, Schema
 from lakehouse_lib.store import PathLimits
 
@@ -109,6 +109,8 @@ def partition_faults(
             column, not_text = cast_or_find(column, pa.string())
             kind = PrimitiveType("string")
             yield name, "not valid utf-8 text, and a partition value", not_text
+            is_escaped = mask(pc.match_substring_regex(column, ESCAPED_BYTES))
+            yield name, "text that readers take for escapes of other bytes, and a partition value", is_escaped
         if kind == PrimitiveType("string"):
             yield name, "holds NUL, and is a partition value", mask(pc.match_substring(column, "\0"))
             if not field.nullable:

@@ -7,6 +7,7 @@ so young that a rewrite could have the same modification time.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -56,6 +57,13 @@ class LogCache:
 
     def __init__(self, bound: int = BOUND) -> None:
         self.bound = bound
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Make the cache of a forked child empty and its lock free.
+
+        Another thread of the parent may have held the lock, in the middle of a change.
+        """
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         self._growing: OrderedDict[_Key, _Entry] = OrderedDict()
         self._nbytes = 0
@@ -140,3 +148,4 @@ def _key(store: ObjectStore, objects: Sequence[ObjectMeta]) -> _Key:
 
 
 CACHE = LogCache()
+os.register_at_fork(after_in_child=CACHE.begin_anew)

@@ -303,7 +303,9 @@ def _value(body: Mapping[str, Any], action: str, key: str, kind: type, default: 
 
 
 def _strings(body: Mapping[str, Any], action: str, key: str) -> dict[str, str]:
-    values: dict[str, Any] = _value(body, action, key, dict, {})
+    # Older versions of delta-rs wrote null for a property without a value.
+    pairs = _value(body, action, key, dict, {})
+    values: dict[str, str] = {name: value for name, value in pairs.items() if value is not None}
     for name, value in values.items():
         if not isinstance(value, str):
             raise LogCorruptedError(f"a {action} action whose {key} has {excerpt(value)} for {excerpt(name)}")

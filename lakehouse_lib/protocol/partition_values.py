@@ -8,7 +8,6 @@ string, because an instant has many spellings.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import literal, null_scalar
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError
+from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.store import PathLimits
 
@@ -41,7 +41,8 @@ ESCAPED_CHARACTER = r"[\x00-\x1F\x7F\"#%'*/:=?\\{\[\]^]"
 _DAYS = (-719_528, 2_932_896)
 _DAY = 86_400_000_000
 
-_ESCAPED_BYTES = r"^(\\u00[0-9A-Fa-f]{2})+$"
+#: A text that is read as delta-rs's escapes of bytes, as a regular expression of Arrow and Spark.
+ESCAPED_BYTES = r"\A(\\u00[0-9A-Fa-f]{2})+\z"
 _ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
 
 
@@ -53,8 +54,8 @@ def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
         data_type: a primitive type.
 
     Raises:
-        InvalidArgumentError: the type is nested, a binary value is not UTF-8 (the log has no other form), or a date or
-            time is before the year 0 or after 9999.
+        InvalidArgumentError: the type is nested, a binary value is not UTF-8 (the log has no other form) or would be
+            read as escapes of other bytes, or a date or time is before the year 0 or after 9999.
     """
     kind = _primitive(data_type)
     if isinstance(column, pa.ChunkedArray):
@@ -83,6 +84,8 @@ def to_strings(column: pa.Array, data_type: DataType) -> pa.Array:
             hint="Partition by another column",
             code="DELTA_INVALID_PARTITION_VALUE",
         ) from error
+    if kind.type == "binary":
+        _check_unescaped(text)
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
@@ -217,6 +220,18 @@ def _check_years(column: pa.Array) -> None:
         )
 
 
+def _check_unescaped(texts: pa.Array) -> None:
+    # They are not written as escapes either, because Spark and delta-rs read escapes as plain text.
+    escaped = texts.filter(pc.match_substring_regex(texts, ESCAPED_BYTES))
+    if len(escaped):
+        raise InvalidArgumentError(
+            f"the binary partition value {excerpt(escaped[0].as_py())} looks like escapes of other bytes; expected "
+            "bytes that are not only such escapes",
+            hint="Partition by another column",
+            code="DELTA_INVALID_PARTITION_VALUE",
+        )
+
+
 def _escape_null(text: str) -> str:
     return f"/{text}" if text.lstrip("/") == HIVE_NULL else text
 
@@ -256,12 +271,12 @@ def _read_plain(spellings: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _read_binary(spellings: pa.Array, target: pa.DataType) -> pa.Array:
     # Spark writes the bytes as UTF-8 text, delta-rs as \\u00XX for each byte.
-    if not pc.any(pc.match_substring_regex(spellings, _ESCAPED_BYTES)).as_py():
+    is_escaped = pc.match_substring_regex(spellings, ESCAPED_BYTES)
+    if not pc.any(is_escaped).as_py():
         return spellings.cast(target)
-    escaped = re.compile(_ESCAPED_BYTES)
     read = [
-        None if text is None else bytes.fromhex(text.replace("\\u00", "")) if escaped.match(text) else text.encode()
-        for text in spellings.to_pylist()
+        None if text is None else bytes.fromhex(text.replace("\\u00", "")) if escaped else text.encode()
+        for text, escaped in zip(spellings.to_pylist(), is_escaped.to_pylist(), strict=True)
     ]
     return pa.array(read, target)
 

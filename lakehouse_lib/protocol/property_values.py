@@ -15,7 +15,10 @@ _UNITS = {
     "day": timedelta(days=1),
     "week": timedelta(weeks=1),
 }
-_PART = re.compile(r"\s*([+-]?\d+)\s+(microsecond|millisecond|second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+_INTERVAL = re.compile(r"\s*(?:interval\b)?", re.IGNORECASE | re.ASCII)
+_PART = re.compile(
+    r"\s*([+-]?\d+)\s+(microsecond|millisecond|second|minute|hour|day|week)s?(?:\s+|\Z)", re.IGNORECASE | re.ASCII
+)
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE | re.ASCII)
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
@@ -57,7 +60,7 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
 def interval(text: str) -> timedelta:
     """An SQL interval such as ``interval 1 week`` or ``168 hours``, not negative. Months and years are not valid,
     because their length varies."""
-    parts = re.sub(r"^\s*interval\b", "", text, flags=re.IGNORECASE)
+    parts = _INTERVAL.sub("", text, count=1)
     total, position = timedelta(0), 0
     while position < len(parts) and (match := _PART.match(parts, position)):
         try:
@@ -65,7 +68,7 @@ def interval(text: str) -> timedelta:
         except OverflowError as error:
             raise ValueError(text) from error
         position = match.end()
-    if position == 0 or parts[position:].strip() or total < timedelta(0):
+    if position == 0 or parts[position:] or total < timedelta(0):
         raise ValueError(text)
     return total
 
@@ -91,4 +94,6 @@ def column_names(text: str) -> tuple[tuple[str, ...], ...]:
             columns.append(tuple(parts))
             parts = []
         position = match.end()
+    if parts:  # a dot at the end
+        raise ValueError(text)
     return tuple(columns)

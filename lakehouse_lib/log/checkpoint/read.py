@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakehouse_lib.log.cache import CACHE
-from lakehouse_lib.log.checkpoint.part import Part
+from lakehouse_lib.log.checkpoint.part import Part, unreadable
 from lakehouse_lib.log.checkpoint.rows import CheckpointRows
 from lakehouse_lib.log.checkpoint.sidecars import open_sidecar
 from lakehouse_lib.log.checkpoint.top import open_top
@@ -29,8 +29,8 @@ class CheckpointState:
 
     files: CheckpointRows
     tombstones: CheckpointRows
-    metadata: Metadata | None
-    protocol: Protocol | None
+    metadata: Metadata
+    protocol: Protocol
     transactions: Mapping[str, Transaction]
     domains: Mapping[str, DomainMetadata]
 
@@ -44,8 +44,8 @@ def read_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointSta
     """The state in a checkpoint, cached in this process. File actions in Parquet are not read, only the footers.
 
     Raises:
-        LogCorruptedError: an object of the checkpoint is missing or cannot be read; the caller may use another
-            checkpoint.
+        LogCorruptedError: an object of the checkpoint is missing or cannot be read, or the checkpoint has no protocol
+            or metaData action; the caller may use another checkpoint.
     """
     return CACHE.get(store, checkpoint.parts, lambda: _read(store, checkpoint), lambda state: state.nbytes, grows=True)
 
@@ -58,13 +58,18 @@ def forget_checkpoint(store: ObjectStore, checkpoint: Checkpoint) -> None:
 def _read(store: ObjectStore, checkpoint: Checkpoint) -> CheckpointState:
     tops = map_requests(store, lambda meta: open_top(store, meta, checkpoint.version), checkpoint.parts)
     references = [(top.part.path, body.get("path")) for top in tops for body in top.sidecars]
+    metadata = next((metadata for top in tops for metadata in top.metadata), None)
+    protocol = next((protocol for top in tops for protocol in top.protocol), None)
+    if metadata is None or protocol is None:
+        name = "protocol" if protocol is None else "metaData"
+        raise unreadable(store, checkpoint.parts[0].path, checkpoint.version, f"it has no {name} action")
     sidecars = map_requests(store, lambda reference: open_sidecar(store, *reference, checkpoint.version), references)
     parts: list[Part] = [*(top.part for top in tops), *sidecars]
     return CheckpointState(
         CheckpointRows(store, checkpoint.version, parts, "add", FILE_SCHEMA),
         CheckpointRows(store, checkpoint.version, parts, "remove", TOMBSTONE_SCHEMA),
-        next((metadata for top in tops for metadata in top.metadata), None),
-        next((protocol for top in tops for protocol in top.protocol), None),
+        metadata,
+        protocol,
         {transaction.app_id: transaction for top in tops for transaction in top.transactions},
         {domain.domain: domain for top in tops for domain in top.domains if not domain.removed},
     )

@@ -52,14 +52,14 @@ def open_top(store: ObjectStore, meta: ObjectMeta, version: int) -> Top:
 
     def actions(name: str, parse: Callable[[Mapping[str, Any]], _Action]) -> list[_Action]:
         try:
-            return [parse(_pairs_to_maps(body)) for body in bodies[name]]
+            return [parse(body) for body in bodies[name]]
         except (LogCorruptedError, TypeError, ValueError) as error:
             why = error.message if isinstance(error, LogCorruptedError) else str(error)
             raise unreadable(store, meta.path, version, why) from error
 
     return Top(
         part,
-        actions("metaData", Metadata.from_json),
+        actions("metaData", lambda body: Metadata.from_json(_pairs_to_maps(body))),
         actions("protocol", Protocol.from_json),
         actions("txn", Transaction.from_json),
         actions("domainMetadata", DomainMetadata.from_json),
@@ -68,10 +68,13 @@ def open_top(store: ObjectStore, meta: ObjectMeta, version: int) -> Top:
 
 
 def _pairs_to_maps(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of an action with maps as dictionaries, as in the JSON form; Arrow gives each map as a list of pairs."""
-    json_body = dict(body)
-    if "configuration" in body and not isinstance(body["configuration"], str):
-        json_body["configuration"] = dict(body["configuration"] or [])
+    """The body of a metaData action with maps as dictionaries, as in JSON; Arrow gives each map as a list of pairs."""
+    json_body = _with_map(body, "configuration")
     if isinstance(body.get("format"), dict):
-        json_body["format"] = body["format"] | {"options": dict(body["format"].get("options") or [])}
+        json_body["format"] = _with_map(body["format"], "options")
     return json_body
+
+
+def _with_map(body: Mapping[str, Any], key: str) -> dict[str, Any]:
+    pairs = body.get(key)
+    return {**body, key: dict(pairs)} if isinstance(pairs, list) else dict(body)

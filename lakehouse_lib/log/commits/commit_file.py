@@ -37,6 +37,8 @@ from lakehouse_lib.protocol.actions import (
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 _BLOCK_BYTES = 8 * 2**20
+# The bytes at the beginning of a commit in which commitInfo is looked for.
+_BEGINNING_BYTES = 64 * 2**10
 #: Matches each commit that has a remove action: JSON may write any letter of the name as an escape.
 _MAY_REMOVE = re.compile(rb'"remove"|\\u')
 
@@ -100,9 +102,13 @@ def read_removes(store: ObjectStore, version: int, size: int) -> pa.Table:
 
 
 def read_info(store: ObjectStore, version: int) -> Mapping[str, Any]:
-    """The commitInfo of ``version``. If it is the first line, no other line is parsed. Errors as ``read_commit``."""
+    """The commitInfo of ``version``. If it is the first line, only the beginning of the commit is read.
+
+    Errors as ``read_commit``.
+    """
     try:
-        name, body = parse_line(store.read(file_names.commit(version)).split(b"\n", 1)[0])
+        beginning = read_beginning(store, file_names.commit(version), _BEGINNING_BYTES)
+        name, body = parse_line(beginning.split(b"\n", 1)[0])
     except (ObjectNotFoundError, ValueError):
         name, body = "", {}
     return body if name == "commitInfo" else read_commit(store, version).info
@@ -279,7 +285,8 @@ def serialize(commit: CommitActions, table: str, *, is_compaction: bool = False)
     A commit that ``parse_commit`` would refuse is not written, because the table could not be opened any more.
 
     Args:
-        is_compaction: write a log compaction, which has no commitInfo and may remove a file with several vectors.
+        is_compaction: write a log compaction, which has no commitInfo and may remove a file with several vectors. It is
+            empty if the commits have only commitInfo and change files.
 
     Raises:
         InvalidArgumentError: JSON cannot represent a value, or readers could not parse the commit, because a line is
@@ -314,7 +321,7 @@ def serialize(commit: CommitActions, table: str, *, is_compaction: bool = False)
                 (kind, json.dumps({kind: _file_body(row, kind)}, separators=(",", ":"), ensure_ascii=False).encode())
                 for row in batch.to_pylist(maps_as_pydicts="strict")
             )
-    name, line = max(encoded_lines, key=lambda entry: len(entry[1]))
+    name, line = max(encoded_lines, key=lambda entry: len(entry[1]), default=("", b""))
     if len(line) > MAX_LINE_BYTES:
         what = f"the {name} line has {len(line)} bytes; expected at most {MAX_LINE_BYTES}: {excerpt(line.decode())}"
         raise _unreadable(name, what, commit.version, table)

@@ -340,8 +340,6 @@ def unreadable_because(store: ObjectStore, checkpoint: Checkpoint) -> str | None
     forget_checkpoint(store, checkpoint)  # the cached state may differ from the objects as they are now
     try:
         state = read_checkpoint(store, checkpoint)
-        if state.metadata is None or state.protocol is None:
-            return f"the checkpoint {checkpoint.paths[0]} has no metaData or no protocol action"
         for rows, action, schema in ((state.files, "add", FILE_SCHEMA), (state.tombstones, "remove", TOMBSTONE_SCHEMA)):
             for part in rows.parts:
                 for block in range(part.blocks):

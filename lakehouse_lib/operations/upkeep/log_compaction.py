@@ -16,6 +16,8 @@ from lakehouse_lib.store.concurrent import map_requests
 def compact_logs(snapshot: Snapshot, start: int, end: int) -> OperationResult:
     """Write the log compaction of the commits ``start`` to ``end``, both inclusive. The commits stay.
 
+    Nothing is written if the commits have no actions that a compaction holds: only commitInfo and change files.
+
     Raises:
         InvalidArgumentError: ``start`` or ``end`` is not a whole number, or 0 <= start < end is not true.
         VersionNotFoundError: a commit does not exist, or was cleaned up.
@@ -33,5 +35,7 @@ def compact_logs(snapshot: Snapshot, start: int, end: int) -> OperationResult:
     store = snapshot.store
     commits = map_requests(store, lambda version: read_commit(store, version), range(start, end + 1))
     newest(snapshot).check_writable()  # the commits may be newer than the open version
-    store.put(file_names.compaction(start, end), serialize(reconcile(store, commits), store.root, is_compaction=True))
+    data = serialize(reconcile(store, commits), store.root, is_compaction=True)
+    if data:
+        store.put(file_names.compaction(start, end), data)
     return OperationResult(store.root, snapshot.version, None)

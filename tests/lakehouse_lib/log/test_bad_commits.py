@@ -12,6 +12,7 @@ from lakehouse_lib.log.commits.commit_file import parse_commit, read_commit, rea
 from lakehouse_lib.log.commits.file_actions import ACTION_TEXTS, SCHEMAS
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
+from tests.checkpoint_files import put_classic
 from tests.log_builder import METADATA, PROTOCOL, add, lines, put, remove
 from tests.table_builder import paths_of
 
@@ -78,7 +79,7 @@ METADATA_FIELDS = {
     "format": [5, [], {"provider": 5}, {"options": []}, {"options": {"a": 1}}],
     "schemaString": [*STRINGS],
     "partitionColumns": ["p", 5, {}, [1], [None], [["p"]], ["p", "p"]],
-    "configuration": [*MAPS, {"a": None}],
+    "configuration": MAPS,
     "createdTime": NUMBERS,
 }
 PROTOCOL_FIELDS = {
@@ -117,6 +118,17 @@ def test_a_field_of_metadata_that_is_of_another_type(field, value):
     message = refused(lines({"protocol": PROTOCOL}, {"metaData": METADATA | {field: value}}))
     assert f"line 2 of {file_names.commit(7)} is a metaData" in message
     assert field in message or field == "format"
+
+
+def test_a_property_that_is_null_is_left_out(tmp_path):
+    """Older versions of delta-rs wrote such properties."""
+    form = {"provider": "parquet", "options": {"o": None}}
+    body = METADATA | {"configuration": {"x": None, "y": "1"}, "format": form}
+    store = put(tmp_path, 0, {"protocol": PROTOCOL}, {"metaData": body})
+    for _ in range(2):
+        metadata = load_snapshot(store).metadata
+        assert (metadata.configuration, metadata.format_options) == ({"y": "1"}, {})
+        put_classic(store, 0, [{"protocol": PROTOCOL}, {"metaData": body}])
 
 
 @pytest.mark.parametrize(("field", "value"), [(f, v) for f, values in PROTOCOL_FIELDS.items() for v in values])

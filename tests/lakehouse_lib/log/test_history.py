@@ -8,11 +8,12 @@ import pytest
 from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, TableNotFoundError, VersionNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.checkpoint.write import write_checkpoint
+from lakehouse_lib.log.commits.commit_file import read_info
 from lakehouse_lib.log.history import commit_times, history, version_at
 from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore
-from tests.log_builder import METADATA, add, put
+from tests.log_builder import METADATA, PROTOCOL, add, put
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -124,8 +125,21 @@ def test_the_version_of_a_moment_reads_few_commits(tmp_path, monkeypatch):
     store.put(file_names.LAST_CHECKPOINT, b"{}")
     write_checkpoint(store, 199, load_snapshot(store).state, tombstones_since=0)
     read = []
-    monkeypatch.setattr(
-        LocalStore, "read", lambda self, path, real=LocalStore.read: read.append(path) or real(self, path)
-    )
+    for name in ("read", "open_input"):
+        real = getattr(LocalStore, name)
+        monkeypatch.setattr(LocalStore, name, lambda self, path, real=real: read.append(path) or real(self, path))
     assert version_at(store, START + timedelta(hours=77.5)) == 77
     assert len([path for path in read if path.endswith(".json")]) <= 10
+
+
+def test_only_the_beginning_of_a_large_commit_is_read(tmp_path, monkeypatch):
+    files = [add(f"f{number}") for number in range(2_000)]
+    infos = {0: {"operation": "WRITE"}, 1: {"operation": "MERGE", "note": "x" * 100_000}}
+    for version, info in infos.items():
+        store = put(tmp_path, version, {"commitInfo": info}, {"protocol": PROTOCOL}, {"metaData": METADATA}, *files)
+    put(tmp_path, 2, *files, {"commitInfo": {"operation": "last line"}})
+    assert [read_info(store, version)["operation"] for version in range(3)] == ["WRITE", "MERGE", "last line"]
+    with pytest.raises(VersionNotFoundError):
+        read_info(store, 3)
+    monkeypatch.setattr(LocalStore, "read", None)
+    assert read_info(store, 0) == infos[0]

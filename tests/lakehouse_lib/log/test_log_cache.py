@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -164,3 +165,18 @@ def test_a_checkpoint_counts_with_its_footers_and_keys(tmp_path: Path) -> None:
     assert footers > 10_000
     assert state.files.find(pa.array(paths[7:8])).tolist() == [7]
     assert state.nbytes - footers >= 2 * sum(map(len, paths))
+
+
+def test_a_forked_child_has_a_free_and_empty_cache() -> None:
+    cache.CACHE.get(STORE, [meta(1)], lambda: "parent", lambda _: 1)
+    cache.CACHE._lock.acquire()  # as a thread of the parent does in the middle of a change
+    try:
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            value = cache.CACHE.get(STORE, [meta(1)], lambda: "child", lambda _: 1)
+            os._exit(0 if value == "child" else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        cache.CACHE._lock.release()
+    assert cache.CACHE.get(STORE, [meta(1)], lambda: "again", lambda _: 1) == "parent"

@@ -61,3 +61,28 @@ def test_a_field_of_another_type_makes_no_checkpoint(tmp_path: Path, field: str,
     store.delete_many([file_names.commit(0)])
     with pytest.raises(LogCorruptedError, match="cannot be read"):
         _ = load_snapshot(store).files
+
+
+@pytest.mark.parametrize("lacking", ["protocol", "metaData", "every action"])
+def test_a_checkpoint_without_protocol_or_metadata_makes_no_checkpoint(tmp_path: Path, lacking: str) -> None:
+    store = LocalStore(str(tmp_path), fsync=False)
+    actions = [PROTOCOL, META, file(1)]
+    put(store, 0, *actions)
+    path = put_classic(store, 0, actions)
+    rows = pq.read_table(tmp_path / path)
+    pq.write_table(rows[:0] if lacking == "every action" else rows.filter(rows[lacking].is_null()), tmp_path / path)
+    snapshot = load_snapshot(store)
+    assert (snapshot.checkpoint_version, paths_of(snapshot)) == (None, ["f001"])
+    put(store, 1, {"commitInfo": {}})
+    store.delete_many([file_names.commit(0)])
+    with pytest.raises(LogCorruptedError, match=r"cannot be read \(it has no (protocol|metaData) action\)"):
+        load_snapshot(store)
+
+
+def test_a_removed_domain_may_have_no_configuration(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path), fsync=False)
+    removed_domain = {"domainMetadata": {"domain": "d", "configuration": None, "removed": True}}
+    live_domain = {"domainMetadata": {"domain": "e", "configuration": "{}", "removed": False}}
+    put_classic(store, 0, [PROTOCOL, META, file(1), removed_domain, live_domain])
+    snapshot = load_snapshot(store)
+    assert (list(snapshot.state.domains), paths_of(snapshot)) == (["e"], ["f001"])

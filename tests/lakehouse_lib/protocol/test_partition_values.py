@@ -63,7 +63,7 @@ def test_spellings_of_the_log():
     assert read("long", "", None, "5") == [None, None, 5]
     assert read("double", "1.0E10", "-Infinity") == [1e10, float("-inf")]
     assert read("decimal(5,2)", "1.5") == [Decimal("1.50")]
-    assert read("binary", "ab", "\\u0061\\u00ff") == [b"ab", b"a\xff"]
+    assert read("binary", "ab", "\\u0061\\u00ff", "\\u0061\n") == [b"ab", b"a\xff", b"\\u0061\n"]
     written = to_strings(array([1_577_836_801_123_456], "timestamp"), PrimitiveType("timestamp"))
     assert written.to_pylist() == ["2020-01-01T00:00:01.123456Z"]
     assert to_strings(pa.array([float("inf"), float("nan")]), PrimitiveType("double")).to_pylist() == [
@@ -83,6 +83,8 @@ def test_a_spelling_that_is_none(kind, text):
 def test_what_cannot_be_written():
     with pytest.raises(InvalidArgumentError, match="not UTF-8"):
         to_strings(pa.array([b"\xff"]), PrimitiveType("binary"))
+    with pytest.raises(InvalidArgumentError, match="looks like escapes of other bytes"):
+        to_strings(pa.array([b"\\u0041"]), PrimitiveType("binary"))
     with pytest.raises(InvalidArgumentError, match="array<long>"):
         to_strings(pa.array([[1]]), ArrayType("long"))
 

@@ -50,10 +50,11 @@ def test_what_a_text_says(entry: TableProperty[Any], text: str, value: object) -
     ("entry", "texts"),
     [
         (DELETED_FILE_RETENTION, ["", "interval", "1 month", "7", "interval -1 day", "1 day and more", "P7D"]),
+        (DELETED_FILE_RETENTION, ["7\u00a0days", "7 days\u00a0", "\u0667 days", "1 day2 hours"]),
         (DELETED_FILE_RETENTION, ["interval 99999999999999 weeks", f"interval {'9' * 5000} days"]),
         (CHECKPOINT_INTERVAL, ["0", "-1", "ten", "", "²", "1_0", "2147483648", "9" * 5000]),
         (TARGET_FILE_SIZE, ["", "big", "0", "-1", "1tb", "mb"]),
-        (STATS_COLUMNS, ["a..b", "`a", "a,,b"]),
+        (STATS_COLUMNS, ["a..b", "`a", "a,,b", "a.", "a, b."]),
     ],
 )
 def test_texts_that_are_not_valid(entry: TableProperty[Any], texts: list[str]) -> None:

@@ -100,10 +100,11 @@ def test_years_agree_with_arrow_where_it_has_them() -> None:
 
 def test_other_values_that_no_folder_is_named_by(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("b", pa.binary()), pa.field("s", pa.string(), nullable=False)])
-    columns = [pa.array([b"\xff", b"x", b"x", b"x"]), pa.array(["x", "a\0b", "", "x"])]
+    columns = [pa.array([b"\xff", b"x", b"x", b"\\u0041"]), pa.array(["x", "a\0b", "", "x"])]
     faults = partition_faults(columns, schema, ("b", "s"), LocalStore("/t").limits)
     assert [(name, reason, wrong.tolist().index(True)) for name, reason, wrong in faults if wrong.any()] == [
         ("b", "not valid utf-8 text, and a partition value", 0),
+        ("b", "text that readers take for escapes of other bytes, and a partition value", 3),
         ("s", "holds NUL, and is a partition value", 1),
         ("s", "empty, which a partition column stores as null, and must not be null", 2),
     ]

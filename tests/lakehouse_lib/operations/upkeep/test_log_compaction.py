@@ -89,6 +89,15 @@ def test_versions_that_are_no_range_are_refused(tmp_path: Path, versions: Any) -
         DeltaTable(tmp_path).compact_logs(*versions)
 
 
+def test_commits_of_commit_info_alone_get_no_compaction(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"id": [1]}))
+    for _ in range(2):
+        write_deltalake(tmp_path, pa.table({"id": pa.array([], pa.int64())}), mode="append")
+    DeltaTable(tmp_path).compact_logs(1, 2)
+    assert not list((tmp_path / "_delta_log").glob("*.compacted.json"))
+    assert DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist() == [1]
+
+
 def test_a_missing_commit_is_named(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"id": [1]}))
     with pytest.raises(VersionNotFoundError):
