@@ -16,6 +16,7 @@ from typing import Any
 
 from lakehouse_lib.catalogue.operation import Kind, Operation, Parameter
 from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.protocol.property_values import size
 
 #: Reads the text of a file that the command line names. The arguments are the path, and a noun for the file in errors.
@@ -39,7 +40,17 @@ def flag_option(parameter: Parameter) -> str:
 
 
 def argument_text(parameter: Parameter, value: Any) -> str:
-    """The text on a command line that the parser reads as this value."""
+    """The text on a command line that the parser reads as this value.
+
+    Raises:
+        InvalidArgumentError: the parser would read other names, because a name is empty, or has a comma or spaces
+            around it.
+    """
+    if parameter.kind == "names" and not all(name and name == name.strip() and "," not in name for name in value):
+        raise InvalidArgumentError(
+            f"{parameter.name} is {excerpt(list(value))}; expected names without commas and without spaces around them",
+            hint="Call the verb of the table in Python for columns with such names",
+        )
     return _KINDS[parameter.kind].text(value)
 
 
@@ -284,14 +295,14 @@ _KINDS: Mapping[Kind, _ValueKind] = {
     "condition": _ValueKind("SQL"),
     "count": _ValueKind("N", _positive),
     "file": _ValueKind("FILE"),
-    "hours": _ValueKind("HOURS", _number, "{:g}".format),
+    "hours": _ValueKind("HOURS", _number),
     "inputs": _ValueKind("NAME=URI", _input),
     "integer": _ValueKind("N", int),
     "location": _ValueKind("URI"),
     "locations": _ValueKind("URI"),
     "names": _ValueKind("A,B", _names, ",".join),
-    "rate": _ValueKind("N", _rate, "{:g}".format),
-    "seconds": _ValueKind("SECONDS", _number, "{:g}".format),
+    "rate": _ValueKind("N", _rate),
+    "seconds": _ValueKind("SECONDS", _number),
     "text": _ValueKind("TEXT"),
     "text_list": _ValueKind("TEXT"),
     "texts": _ValueKind("JSON", _texts, json.dumps),

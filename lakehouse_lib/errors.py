@@ -109,7 +109,9 @@ class DeltaError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders (Spark workers, process pools); by default pickle drops keyword-only arguments.
-        return _rebuild, (type(self), self.message, self.table, self.version, self.hint, self.code)
+        # The last element has the attributes that a subclass or a caller has set.
+        parts = (type(self), self.message, self.table, self.version, self.hint, self.code)
+        return _rebuild, parts, self.__dict__
 
 
 def _rebuild(

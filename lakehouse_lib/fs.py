@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs
 
 from lakehouse_lib.engine.arrow.store_filesystem import StoreFileSystem
-from lakehouse_lib.errors import DataFileMissingError, InvalidArgumentError, NotSupportedError, ObjectNotFoundError
+from lakehouse_lib.errors import (
+    DataFileMissingError,
+    InvalidArgumentError,
+    NotSupportedError,
+    ObjectNotFoundError,
+    StoreError,
+)
 from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.store import ObjectMeta, open_store
 
@@ -115,13 +122,20 @@ class DeltaStorageHandler(StoreFileSystem):
         self._writable("")
 
     def copy_file(self, src: str, dest: str) -> None:
+        """Copy a file. If this fails after ``dest`` was opened, ``dest`` is deleted, because it may be truncated."""
         name, target = self._plain(src), self._writable(dest)
         with self.open_input_file(name) as source:
             if name == target:  # the file would be empty after it is opened for writing
                 return
-            with self._store.open_output(target) as copy:
-                while piece := source.read(1 << 24):
-                    copy.write(piece)
+            copy = self._store.open_output(target)
+            try:
+                with copy:
+                    while piece := source.read(1 << 24):
+                        copy.write(piece)
+            except BaseException:
+                with suppress(StoreError):
+                    self._store.delete_many([target])
+                raise
 
     def move(self, src: str, dest: str) -> None:
         source = self._writable(src)

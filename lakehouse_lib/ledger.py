@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lakehouse_lib.errors import InvalidArgumentError, LedgerError, ObjectNotFoundError
+from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.store import ObjectStore
 
 #: The smallest length of a key in characters: 128 bits if they are hexadecimal digits.
@@ -51,7 +52,7 @@ def check_request(request: object) -> str:
     """
     if not isinstance(request, str) or not is_request(request):
         raise LedgerError(
-            f"the request id {_short_text(request)} is not valid; expected 20 hexadecimal digits",
+            f"the request id {excerpt(request)} is not valid; expected 20 hexadecimal digits",
             hint="Take the id from the task that made the request",
         )
     return request
@@ -235,26 +236,27 @@ class Ledger:
         where = f"the document {path} of the ledger {self._store.root}"
         try:
             sealed = json.loads(data, parse_constant=_no_constant)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise LedgerError(f"{where} is not JSON: it is truncated, or was edited", hint=_RESTORE) from None
         if not isinstance(sealed, dict) or not isinstance(sealed.get("seal"), str):
             raise LedgerError(f"{where} has no seal; expected a document that a worker has sealed", hint=_RESTORE)
         if sealed.get("format") != _FORMAT:
-            raise LedgerError(f"{where} has format {_short_text(sealed.get('format'))}; expected {_FORMAT}")
+            raise LedgerError(f"{where} has format {excerpt(sealed.get('format'))}; expected {_FORMAT}")
         if sealed.get("path") != path:
-            raise LedgerError(
-                f"{where} was copied from {_short_text(sealed.get('path'))}; expected {path}", hint=_RESTORE
-            )
+            raise LedgerError(f"{where} was copied from {excerpt(sealed.get('path'))}; expected {path}", hint=_RESTORE)
         if sealed.get("key") != self._key_id:
             raise LedgerError(
-                f"{where} is sealed with the key {_short_text(sealed.get('key'))}; expected {self._key_id}",
+                f"{where} is sealed with the key {excerpt(sealed.get('key'))}; expected {self._key_id}",
                 hint="If the key was replaced, older documents can be read with the old key only",
             )
         body = {name: sealed.get(name) for name in ("format", "path", "document")}
         document = sealed.get("document")
-        if not hmac.compare_digest(self._seal(body).encode(), sealed["seal"].encode()) or not isinstance(
-            document, dict
-        ):
+        try:
+            seal = self._seal(body)
+        except (ValueError, RecursionError):  # 1e400, or deep nesting, which no sealed document has
+            seal = ""
+        claimed_seal = sealed["seal"].encode(errors="surrogatepass")
+        if not hmac.compare_digest(seal.encode(), claimed_seal) or not isinstance(document, dict):
             raise LedgerError(f"{where} has a wrong seal: it was edited", hint=_RESTORE)
         return document
 
@@ -279,7 +281,3 @@ def _canonical(value: object) -> bytes:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _short_text(value: object) -> str:
-    return repr(value)[:80]

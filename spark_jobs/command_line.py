@@ -80,7 +80,7 @@ def command_line(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> 
         values: parameter name -> value.
 
     Raises:
-        InvalidArgumentError: the job does not have a parameter of this name.
+        InvalidArgumentError: the job does not have a parameter of this name, or a command line cannot have the value.
     """
     by_name = {parameter.name: parameter for parameter in parameters}
     arguments = []

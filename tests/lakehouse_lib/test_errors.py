@@ -12,6 +12,7 @@ import pytest
 
 from lakehouse_lib import DeltaTable, errors
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, StoreError
+from lakehouse_lib.log.replay.live_files import DuplicatePathError
 from lakehouse_lib.store import LocalStore
 from tests.log_builder import METADATA, PROTOCOL, add, put
 
@@ -84,4 +85,7 @@ def test_a_code_survives_another_process() -> None:
     error = InvalidArgumentError("mode is 'x'", hint="Use append", code="DELTA_INVALID_WRITE_MODE")
     assert pickle.loads(pickle.dumps(error)).code == "DELTA_INVALID_WRITE_MODE"
     assert str(error) == "[DELTA_INVALID_WRITE_MODE] mode is 'x'. Use append"
+    twice = DuplicatePathError("a path is live twice")
+    twice.path = "f"
+    assert pickle.loads(pickle.dumps(twice)).path == "f"
     assert InvalidArgumentError("x").code == "DELTA_INVALID_ARGUMENT"

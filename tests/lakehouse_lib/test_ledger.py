@@ -60,6 +60,7 @@ def test_the_error_for_a_missing_document_names_its_request(ledger: Ledger) -> N
         (lambda sealed: {**sealed, "seal": None}, "has no seal"),
         (lambda sealed: {**sealed, "format": 2}, "has format 2; expected 1"),
         (lambda sealed: {**sealed, "key": "00000000"}, "sealed with the key '00000000'; expected"),
+        (lambda sealed: {**sealed, "seal": "\ud800"}, "wrong seal"),
         (lambda sealed: sealed["document"], "has no seal"),
         (lambda sealed: [], "has no seal"),
     ],
@@ -79,10 +80,13 @@ def test_a_torn_document_is_refused(ledger: Ledger, tmp_path: Path) -> None:
     ledger.put(request, "plan", {"n": 1})
     file = tmp_path / request / "plan.json"
     whole = file.read_text()
-    for torn in (whole[:-5], whole.replace('"n": 1', '"n": NaN'), "\xff"):
+    for torn in (whole[:-5], whole.replace('"n": 1', '"n": NaN'), "\xff", "[" * 100_000 + "]" * 100_000):
         file.write_text(torn)
         with pytest.raises(LedgerError, match="is not JSON"):
             ledger.read(request, "plan")
+    file.write_text(whole.replace('"n": 1', '"n": 1e400'))
+    with pytest.raises(LedgerError, match="wrong seal"):
+        ledger.read(request, "plan")
 
 
 def test_a_document_of_another_request_or_another_name_is_refused(ledger: Ledger, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from lakehouse_lib.catalogue.operation import Parameter
+from lakehouse_lib.errors import InvalidArgumentError
 from spark_jobs import (
     add_constraint,
     aggregate,
@@ -25,6 +27,7 @@ from spark_jobs import (
     update_rows,
     z_order,
 )
+from spark_jobs.command_line import Arguments, command_line
 from spark_jobs.job import run_job
 from tests.spark_jobs.loading import Shop
 
@@ -60,6 +63,16 @@ def test_help_names_every_option(job: str) -> None:
     done = subprocess.run([sys.executable, "-m", f"spark_jobs.{job}", "--help"], capture_output=True, check=True)
     assert done.stdout.startswith(f"usage: spark_jobs.{job}".encode())
     assert {"aggregate": b"--output", "erase": b"--deletes-file"}.get(job, b"--table") in done.stdout
+
+
+def test_the_parser_reads_the_values_that_were_written() -> None:
+    parameters = [Parameter("names", "names", "x", default=()), Parameter("seconds", "seconds", "x", default=None)]
+    values = {"names": ("a b", "`c`"), "seconds": 1_234_567.25}
+    parsed = vars(Arguments("job", "", parameters).parse_args(command_line(parameters, values)))
+    assert {name: parsed[name] for name in values} == values
+    for name in ("a,b", " a", "a ", ""):
+        with pytest.raises(InvalidArgumentError, match=r"names is .*; expected names without commas"):
+            command_line(parameters, {"names": ("x", name)})
 
 
 @pytest.mark.parametrize("job", JOBS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 from pathlib import Path
 
 import pyarrow as pa
@@ -68,3 +69,19 @@ class TestStorageHandler:
         with pytest.raises(lakehouse_lib.InvalidArgumentError, match="without empty parts"):
             files.copy_file("./f", "f")
         assert (tmp_path / "f").read_bytes() == b"rows"
+
+    def test_a_copy_that_fails_leaves_no_part_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        handler = lakehouse_lib.fs.DeltaStorageHandler(str(tmp_path))
+        (tmp_path / "f").write_bytes(b"rows")
+
+        class TornFile(io.BytesIO):
+            def read(self, size: int | None = -1) -> bytes:
+                if self.tell():
+                    raise OSError("the store failed")
+                return super().read(2)
+
+        monkeypatch.setattr(handler, "open_input_file", lambda _: TornFile(b"rows"))
+        for act in (handler.copy_file, handler.move):
+            with pytest.raises(OSError, match="the store failed"):
+                act("f", "copy")
+            assert [path.name for path in tmp_path.iterdir()] == ["f"]
