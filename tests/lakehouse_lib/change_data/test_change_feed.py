@@ -128,7 +128,7 @@ def test_only_requested_commits_are_read_for_their_in_commit_times(tmp_path: Pat
     DeltaTable(tmp_path).create_checkpoint()  # so that the latest version is read without the commits
     every = commit_range(open_store(str(tmp_path)), 0, None, None, None)
     reads: list[str] = []
-    store = FaultStore(tmp_path, before={"read": reads.append})
+    store = FaultStore(tmp_path, before={"read": reads.append, "open_input": reads.append})
     for ending, requested in ((7, range(6, 8)), (None, range(6, 9))):
         reads.clear()
         assert commit_range(store, 6, ending, None, None).times == every.times[6 : requested.stop]
