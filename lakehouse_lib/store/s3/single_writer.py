@@ -43,13 +43,13 @@ class SingleWriterS3Store(S3Store):
     def open_input(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
-        # An object that this process has put is compared, as by ``read``; such objects are small.
+        # The bytes of an object that this process has put are compared, as by ``read``.
         return pa.BufferReader(self.read(path)) if path in self._own_writes.digests else super().open_input(path)
 
     def put(self, path: str, data: bytes) -> None:
         own_writes = self._own_writes
-        with own_writes.lock:  # an object that this process replaces is no longer compared
-            own_writes.digests.pop(path, None)
+        with own_writes.lock:
+            own_writes.digests.pop(path, None)  # the digest of the bytes that this put replaces
         super().put(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
