@@ -37,7 +37,7 @@ def feed_of(changes: pa.Table | None, columns: list[str]) -> Feed:
 
 
 def effect_difference(feed: Feed, before: pa.Table, after: pa.Table) -> str:
-    """The difference between a feed and the rows that differ between two versions; "": there is none."""
+    """The difference between a feed and the rows that differ between two versions, both plain; "": there is none."""
     for column in after.schema:
         if column.name not in before.column_names:
             before = before.append_column(column, pa.nulls(len(before), column.type))
@@ -60,8 +60,8 @@ def feeds_difference(first: Feed, second: Feed, titles: tuple[str, str]) -> str:
 
 
 def counted_rows(rows: pa.Table) -> Counter[str]:
-    """How often each row occurs."""
-    return Counter(map(repr, plain(rows).to_pylist()))
+    """How often each row of a plain table occurs."""
+    return Counter(map(repr, rows.to_pylist()))
 
 
 def some_of(rows: Counter[str]) -> str:

@@ -18,10 +18,25 @@ from tests.peers import collected, plain, read_delta_rs
 
 @dataclass
 class SequenceTable:
-    """A table of a sequence, and its versions that can be restored."""
+    """A table of a sequence.
+
+    Attributes:
+        states: the versions after the verbs, which can be restored.
+        opened: the table after the last verb, as this library opens it.
+        rows: the rows after the last verb, plain and sorted.
+        rows_before: the rows before the last verb.
+    """
 
     root: Path
     states: list[int] = field(default_factory=list)
+    opened: lakehouse_lib.DeltaTable = field(init=False)
+    rows: pa.Table = field(init=False, default_factory=lambda: pa.table({}))
+    rows_before: pa.Table = field(init=False, default_factory=lambda: pa.table({}))
+
+    def read(self, library: ThisLibrary) -> None:
+        """Open the table after a verb, and read its rows."""
+        self.opened = library.open(self.root)
+        self.rows, self.rows_before = plain(self.opened.to_pyarrow_table()), self.rows
 
 
 class Program(Protocol):
@@ -35,10 +50,10 @@ class Program(Protocol):
 
     def run(self, verb: Verb, table: SequenceTable) -> None: ...
 
-    def read(self, root: Path) -> pa.Table:
+    def read(self, table: SequenceTable) -> pa.Table:
         """The rows, plain and sorted."""
 
-    def changes(self, root: Path, start: int) -> pa.Table:
+    def changes(self, table: SequenceTable, start: int) -> pa.Table:
         """The change data feed from a version on."""
 
 
@@ -55,14 +70,16 @@ class ThisLibrary:
         lakehouse_lib.write_deltalake(root, rows, **options)
 
     def run(self, verb: Verb, table: SequenceTable) -> None:
-        opened = lakehouse_lib.DeltaTable(table.root, engine=self._engine)
-        _run(lakehouse_lib, opened, verb, table, {"engine": self._engine})
+        _run(lakehouse_lib, self.open(table.root), verb, table, {"engine": self._engine})
 
-    def read(self, root: Path) -> pa.Table:
-        return plain(lakehouse_lib.DeltaTable(root, engine=self._engine).to_pyarrow_table())
+    def open(self, root: Path) -> lakehouse_lib.DeltaTable:
+        return lakehouse_lib.DeltaTable(root, engine=self._engine)
 
-    def changes(self, root: Path, start: int) -> pa.Table:
-        return collected(lakehouse_lib.DeltaTable(root, engine=self._engine).load_cdf(start))
+    def read(self, table: SequenceTable) -> pa.Table:
+        return table.rows
+
+    def changes(self, table: SequenceTable, start: int) -> pa.Table:
+        return collected(table.opened.load_cdf(start))
 
 
 class DeltaRs:
@@ -77,11 +94,11 @@ class DeltaRs:
     def run(self, verb: Verb, table: SequenceTable) -> None:
         _run(deltalake, deltalake.DeltaTable(table.root), verb, table, {})
 
-    def read(self, root: Path) -> pa.Table:
-        return read_delta_rs(root)
+    def read(self, table: SequenceTable) -> pa.Table:
+        return read_delta_rs(table.root)
 
-    def changes(self, root: Path, start: int) -> pa.Table:
-        return pa.table(deltalake.DeltaTable(root).load_cdf(starting_version=start))
+    def changes(self, table: SequenceTable, start: int) -> pa.Table:
+        return pa.table(deltalake.DeltaTable(table.root).load_cdf(starting_version=start))
 
 
 def _run(package: Any, opened: Any, verb: Verb, table: SequenceTable, options: dict[str, Any]) -> None:

@@ -18,9 +18,16 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from lakehouse_lib import DeltaTable
 from lakehouse_lib.engine.base import Engine
-from tests.differential.feeds import FEED, REARRANGEMENTS, effect_difference, feed_of, feeds_difference, some_of
+from tests.differential.feeds import (
+    FEED,
+    REARRANGEMENTS,
+    counted_rows,
+    effect_difference,
+    feed_of,
+    feeds_difference,
+    some_of,
+)
 from tests.differential.programs import DeltaRs, Program, SequenceTable, ThisLibrary
 from tests.differential.verbs import KINDS, RandomVerbs, Verb
 from tests.peers import duckdb_delta, read_duckdb
@@ -85,6 +92,7 @@ def run_sequence(
             continue
         try:
             run.own.run(verb, own)
+            run.read_tables()
         except Exception as error:
             outcome.difference = f"only this library refuses: {error!r}"
         outcome.verbs[verb.name] += 1
@@ -128,6 +136,7 @@ class _Run:
         first = self._verbs.rows(KINDS)
         for program, table in zip((self.own, self.other), self.tables, strict=True):
             program.create(table.root, first, partition_by, features)
+        self.read_tables()
         self.note_versions(None)
 
     def tables_of_step(self) -> tuple[SequenceTable, SequenceTable]:
@@ -136,26 +145,31 @@ class _Run:
         return (second, first) if self._takes_turns and self._verbs.chance.random() < 0.5 else (first, second)
 
     def next_verb(self) -> Verb:
-        columns = DeltaTable(self.tables[0].root).schema().names
-        return self._verbs.next_verb(columns, len(self.tables[0].states))
+        table = self.tables[0]
+        return self._verbs.next_verb(table.rows.column_names, len(table.states))
+
+    def read_tables(self) -> None:
+        """Open both tables after a verb, and read their rows."""
+        for table in self.tables:
+            table.read(self.own)
 
     def note_versions(self, verb: Verb | None) -> None:
         """Note the versions after a verb, so that they can be restored."""
         for table in self.tables:
             if verb is not None and verb.name == "vacuum":
                 table.states.clear()  # data files of older versions do not exist any more
-            table.states.append(DeltaTable(table.root).version())
+            table.states.append(table.opened.version())
 
     def difference(self, connection: duckdb.DuckDBPyConnection) -> str:
         """The difference between the tables, or between the readers of a table; "": they are equal."""
-        first, second = (self.own.read(table.root) for table in self.tables)
-        rows = [Counter(map(repr, read.select(first.column_names).to_pylist())) for read in (first, second)]
+        first, second = (table.rows for table in self.tables)
+        rows = [counted_rows(read.select(first.column_names)) for read in (first, second)]
         if rows[0] != rows[1]:
             return f"only in table 0 {some_of(rows[0] - rows[1])}, only in table 1 {some_of(rows[1] - rows[0])}"
         if self._is_read_by_duckdb and not read_duckdb(self.tables[0].root, connection=connection).equals(first):
             return "DuckDB reads other rows"
-        for table, read in zip(self.tables, (first, second), strict=True):
-            if table in self._read_by_other and not _equal(self.other.read(table.root), read):
+        for table in self._read_by_other:
+            if not _equal(self.other.read(table), table.rows):
                 return f"{self.other.name} reads other rows of table {self.tables.index(table)}"
         return ""
 
@@ -163,20 +177,19 @@ class _Run:
         """The difference of the feed of a verb from the feeds that are expected; "": there is none."""
         if not self._has_feed:
             return ""
-        columns = DeltaTable(self.tables[0].root).schema().names
+        first = self.tables[0]
+        columns = first.rows.column_names
         feeds = [feed_of(self._changes(self.own, table), columns) for table in self.tables]
-        first = self.tables[0].root
-        before, after = (DeltaTable(first, version).to_pyarrow_table() for version in (self.tables[0].states[-1], None))
-        if difference := effect_difference(feeds[0], before, after):
+        if difference := effect_difference(feeds[0], first.rows_before, first.rows):
             return difference
         if verb.name in REARRANGEMENTS and any(feeds[0].values()):
             return f"{verb.name} is in the feed"
-        for number, table in enumerate(self.tables):
-            if table in self._read_by_other:
-                feed = feed_of(self._changes(self.other, table), columns)
-                titles = f"here from table {number}", f"{self.other.name} from table {number}"
-                if difference := feeds_difference(feeds[number], feed, titles):
-                    return difference
+        for table in self._read_by_other:
+            number = self.tables.index(table)
+            feed = feed_of(self._changes(self.other, table), columns)
+            titles = f"here from table {number}", f"{self.other.name} from table {number}"
+            if difference := feeds_difference(feeds[number], feed, titles):
+                return difference
         # A restore depends on the files of both tables. delta-rs writes no change files if an update changes no value.
         if verb.name == "restore" or (verb.name == "update" and feeds[1]["insert"]):
             return ""
@@ -185,7 +198,7 @@ class _Run:
     def _changes(self, program: Program, table: SequenceTable) -> pa.Table | None:
         """The rows of the feed since the last verb, as a program reads them; None: the verb made no commit."""
         start = table.states[-1] + 1
-        return program.changes(table.root, start) if DeltaTable(table.root).version() >= start else None
+        return program.changes(table, start) if table.opened.version() >= start else None
 
 
 def _equal(first: pa.Table, second: pa.Table) -> bool:

@@ -61,11 +61,11 @@ class DeltaSpark:
         for statement in self._statements(verb, f"delta.`{table.root}`", table.states):
             self._peer.sql(statement)
 
-    def read(self, root: Path) -> pa.Table:
-        return self._peer.rows(f"SELECT * FROM delta.`{root}`")
+    def read(self, table: SequenceTable) -> pa.Table:
+        return self._peer.rows(f"SELECT * FROM delta.`{table.root}`")
 
-    def changes(self, root: Path, start: int) -> pa.Table:
-        return self._peer.changes(root, start)
+    def changes(self, table: SequenceTable, start: int) -> pa.Table:
+        return self._peer.changes(table.root, start)
 
     def _statements(self, verb: Verb, table: str, states: list[int]) -> list[str]:
         where = f" WHERE {verb.condition}" if verb.condition else ""
