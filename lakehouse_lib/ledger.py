@@ -241,7 +241,10 @@ class Ledger:
         if not isinstance(sealed, dict) or not isinstance(sealed.get("seal"), str):
             raise LedgerError(f"{where} has no seal; expected a document that a worker has sealed", hint=_RESTORE)
         if sealed.get("format") != _FORMAT:
-            raise LedgerError(f"{where} has format {excerpt(sealed.get('format'))}; expected {_FORMAT}")
+            raise LedgerError(
+                f"{where} has format {excerpt(sealed.get('format'))}; expected {_FORMAT}",
+                hint="Read it with the version of this library that wrote it",
+            )
         if sealed.get("path") != path:
             raise LedgerError(f"{where} was copied from {excerpt(sealed.get('path'))}; expected {path}", hint=_RESTORE)
         if sealed.get("key") != self._key_id:
@@ -251,12 +254,12 @@ class Ledger:
             )
         body = {name: sealed.get(name) for name in ("format", "path", "document")}
         document = sealed.get("document")
-        try:
-            seal = self._seal(body)
-        except (ValueError, RecursionError):  # 1e400, or deep nesting, which no sealed document has
-            seal = ""
         claimed_seal = sealed["seal"].encode(errors="surrogatepass")
-        if not hmac.compare_digest(seal.encode(), claimed_seal) or not isinstance(document, dict):
+        try:
+            is_sealed = hmac.compare_digest(self._seal(body).encode(), claimed_seal)
+        except (ValueError, RecursionError):  # 1e400, or deep nesting, which no sealed document has
+            is_sealed = False
+        if not is_sealed or not isinstance(document, dict):
             raise LedgerError(f"{where} has a wrong seal: it was edited", hint=_RESTORE)
         return document
 

@@ -56,6 +56,7 @@ def test_the_error_for_a_missing_document_names_its_request(ledger: Ledger) -> N
         (lambda sealed: {**sealed, "document": {"n": 2}}, "wrong seal: it was edited"),
         (lambda sealed: {**sealed, "seal": "0" * 64}, "wrong seal"),
         (lambda sealed: {**sealed, "seal": "é"}, "wrong seal"),
+        (lambda sealed: {**sealed, "seal": ""}, "wrong seal"),
         (lambda sealed: {name: value for name, value in sealed.items() if name != "seal"}, "has no seal"),
         (lambda sealed: {**sealed, "seal": None}, "has no seal"),
         (lambda sealed: {**sealed, "format": 2}, "has format 2; expected 1"),
@@ -84,9 +85,11 @@ def test_a_torn_document_is_refused(ledger: Ledger, tmp_path: Path) -> None:
         file.write_text(torn)
         with pytest.raises(LedgerError, match="is not JSON"):
             ledger.read(request, "plan")
-    file.write_text(whole.replace('"n": 1', '"n": 1e400'))
-    with pytest.raises(LedgerError, match="wrong seal"):
-        ledger.read(request, "plan")
+    without_seal = json.dumps(json.loads(whole) | {"seal": ""})
+    for edited in (whole, without_seal):
+        file.write_text(edited.replace('"n": 1', '"n": 1e400'))
+        with pytest.raises(LedgerError, match="wrong seal"):
+            ledger.read(request, "plan")
 
 
 def test_a_document_of_another_request_or_another_name_is_refused(ledger: Ledger, tmp_path: Path) -> None:
