@@ -193,14 +193,17 @@ def vacuum(
     )
     outcome = Outcome(deletion, dry_run)
     list_calls = store.list_calls
-    for folder in _folders(needs, inventory, full=full, on_progress=on_progress):
-        outcome.take(folder)
-    list_calls = store.list_calls - list_calls
-    current = newest(latest) if full else latest  # files that were committed during the listing are live
-    outcome.finish(current if current.version > latest.version else None)
-    version = None
-    if not dry_run:
+    try:
+        for folder in _folders(needs, inventory, full=full, on_progress=on_progress):
+            outcome.take(folder)
+        list_calls = store.list_calls - list_calls
+        current = newest(latest) if full else latest  # files that were committed during the listing are live
+        outcome.finish(current if current.version > latest.version else None)
         version = deletion.end({"numVacuumedDirectories": len(outcome.folders)})
+    except BaseException:
+        deletion.fail()
+        raise
+    if not dry_run:
         records = deletion.recorded or records
         store.delete_many(records.unneeded_records)
         # Pins and clones keep files that commits after their version have removed. Later plans must read these commits.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +45,7 @@ class Deletion:
         on_deleted: called with the deleted files (OBJECT_SCHEMA) after each deletion.
         files_per_second: the largest number of files deleted per second; None: no limit.
         counter: counts the deleted files; None: nothing is counted.
-        latest: the version of VACUUM START or later; None: nothing was deleted yet.
+        latest: a version after VACUUM START was committed; None: it was not committed yet.
         recorded: the files that pins and clones needed before the last deletion; None: nothing was deleted yet.
         deleted: how many files were deleted.
         deleted_bytes: the bytes of these files.
@@ -76,7 +77,7 @@ class Deletion:
         Raises:
             RetentionError: this machine's clock is ahead of the store's; nothing is deleted.
         """
-        self.latest = self._start(metrics) if self.latest is None else self.latest.update()
+        self.latest = self._started(metrics) if self.latest is None else self.latest.update()
         self.recorded = recorded_files(self.planned.store, self.moment, self.cutoff)
         changed = self.latest if self.latest.version > self.planned.version + 1 else None
         objects = still_unneeded(objects, changed, self.recorded.paths, self.cutoff)
@@ -94,28 +95,31 @@ class Deletion:
         metrics = {"numDeletedFiles": self.deleted, **metrics}
         return self._end(self.latest.update(), "COMPLETED", metrics)
 
-    def _start(self, metrics: Mapping[str, Any]) -> Snapshot:
+    def fail(self) -> None:
+        """Commit VACUUM END of a vacuum that an error has stopped, so that it does not count as running."""
+        if self.latest is not None:
+            with suppress(DeltaError):  # the caller raises the error that stopped the vacuum
+                self._end(self.latest.update(), "FAILED", {"numDeletedFiles": self.deleted})
+
+    def _started(self, metrics: Mapping[str, Any]) -> Snapshot:
+        """Commit VACUUM START, and load the latest version."""
         local_time = max(self.moment, clock.now())
         version = self._log(self.planned, "VACUUM START", self.parameters, metrics, self.commit_properties)
-        started = self.planned.update()
+        self.latest = started = self.planned.update()
         for wait in LISTING_WAITS:
             if started.version >= version:
                 break
             time.sleep(wait)  # a stale listing may also lack commits between the plan and VACUUM START
-            started = started.update()
-        try:
-            if started.version < version:
-                raise StoreError(
-                    f"the listing of the log ends at version {started.version}; expected the new version {version}",
-                    table=started.store.root,
-                    version=version,
-                    hint="Nothing was deleted. Run it again",
-                )
-            if self.checks_clock:
-                clock.check(started.store, local_time, started.modified)
-        except DeltaError:
-            self._end(started, "FAILED", {"numDeletedFiles": 0})
-            raise
+            self.latest = started = started.update()
+        if started.version < version:
+            raise StoreError(
+                f"the listing of the log ends at version {started.version}; expected the new version {version}",
+                table=started.store.root,
+                version=version,
+                hint="Nothing was deleted. Run it again",
+            )
+        if self.checks_clock:
+            clock.check(started.store, local_time, started.modified)
         return started
 
     def _end(self, snapshot: Snapshot, status: str, metrics: Mapping[str, Any]) -> int:

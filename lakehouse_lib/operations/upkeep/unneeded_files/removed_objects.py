@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import strings
-from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, VersionNotFoundError
+from lakehouse_lib.errors import InvalidArgumentError, LogCorruptedError, UnsupportedFeatureError, VersionNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.change_files import logged_change_files
 from lakehouse_lib.log.checksum import read_checksum
@@ -20,7 +20,7 @@ from lakehouse_lib.operations.listing import SymbolicLinks, object_batches
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, checksum_paths
 from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, scan_batches
 from lakehouse_lib.protocol import file_paths
-from lakehouse_lib.snapshot import Snapshot
+from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import map_requests
 
@@ -45,7 +45,8 @@ def may_lack_tombstones(latest: Snapshot, since: int) -> bool:
     """Whether this version may lack tombstones after ``since`` (ms since the epoch), because a checkpoint dropped them.
 
     A checkpoint drops tombstones that have expired by the retention of its version, and later checkpoints are built on
-    it. The checksum of its version has this retention, and takes one request. True if a checksum is missing.
+    it. The checksum of its version has this retention, and takes one request. If it is missing, the checkpoint is
+    opened. True if neither can be read.
     """
     store, last = latest.store, latest.checkpoint_version
     if last is None:
@@ -54,10 +55,13 @@ def may_lack_tombstones(latest: Snapshot, since: int) -> bool:
     def may_lack(checkpoint: Checkpoint) -> bool:
         try:
             checksum = read_checksum(store, checkpoint.version)
-            if checksum is None:
-                return True
-            return checkpoint.modified - retention(checksum.metadata.configuration, store.root) > since
-        except (LogCorruptedError, InvalidArgumentError):
+            configuration = (
+                load_snapshot(store, checkpoint.version).configuration
+                if checksum is None
+                else checksum.metadata.configuration
+            )
+            return checkpoint.modified - retention(configuration, store.root) > since
+        except (LogCorruptedError, VersionNotFoundError, UnsupportedFeatureError, InvalidArgumentError):
             return True
 
     checkpoints, _, _ = sort_listing(list(store.list_from(file_names.LOG, file_names.first_name(0))))

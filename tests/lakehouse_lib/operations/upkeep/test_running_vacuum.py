@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.errors import CommitFailedError
+from lakehouse_lib.errors import CommitFailedError, StoreError
 from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import OptimisticTransaction
@@ -60,3 +60,17 @@ def test_the_end_of_an_earlier_vacuum_hides_no_running_vacuum(table: Path) -> No
         os.utime(table / "_delta_log" / f"{version:020}.json", (time.time() - 3600 * hours,) * 2)
     with pytest.raises(CommitFailedError, match="a vacuum is running"):
         DeltaTable(table).pin("old", 0)
+
+
+def test_a_vacuum_that_an_error_has_stopped_is_not_running(table: Path) -> None:
+    def fail(path: str) -> None:
+        if path.endswith(".parquet"):
+            raise StoreError("the disk is read-only")
+
+    store = FaultStore(table, before={"delete_many": fail})
+    with pytest.raises(StoreError, match="read-only"):
+        vacuum(load_snapshot(store), retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    end = DeltaTable(table).history(1)[0]
+    assert (end["operation"], end["operationParameters"]) == ("VACUUM END", {"status": "FAILED"})
+    DeltaTable(table).restore(0)
+    assert DeltaTable(table).to_pyarrow_table()["id"].to_pylist() == [0]

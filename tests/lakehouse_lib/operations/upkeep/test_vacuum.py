@@ -150,8 +150,9 @@ def test_more_than_the_tables_retention_is_kept_though_checkpoints_forget(table:
 
 
 @pytest.mark.parametrize("first", ["0 seconds", "30 days"])
+@pytest.mark.parametrize("has_checksums", [True, False])
 def test_a_raised_retention_protects_files_whose_tombstones_a_checkpoint_has_dropped(
-    tmp_path: Path, first: str
+    tmp_path: Path, first: str, has_checksums: bool
 ) -> None:
     for number in range(3):
         configuration = {"delta.deletedFileRetentionDuration": f"interval {first}"} if number == 0 else None
@@ -161,6 +162,9 @@ def test_a_raised_retention_protects_files_whose_tombstones_a_checkpoint_has_dro
     table = OurTable(tmp_path)
     table.create_checkpoint()
     table.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 30 days"})
+    if not has_checksums:
+        for checksum in (tmp_path / "_delta_log").glob("*.crc"):
+            checksum.unlink()
     paths: list[str] = []
     store = FaultStore(tmp_path, before={"read": paths.append})
     assert vacuum(load_snapshot(store), dry_run=False).files == ()
