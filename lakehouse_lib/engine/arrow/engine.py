@@ -17,6 +17,7 @@ from lakehouse_lib.engine.base import OnTask, Piece, WriteTarget, after
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import match_files
 from lakehouse_lib.engine.parquet.scan import Scan
+from lakehouse_lib.engine.parquet.task_results import is_failure
 from lakehouse_lib.engine.parquet.updating import run_update_tasks, update_tasks
 from lakehouse_lib.engine.parquet.writer import write_rows
 from lakehouse_lib.engine.scratch_folders import scratch_folder
@@ -65,7 +66,7 @@ class ArrowEngine:
     def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
         if not tasks:
             return pa.Table.from_batches([], FILE_SCHEMA)
-        return pa.concat_tables(_results(function, tasks, self.parallelism, on_task))
+        return pa.concat_tables(_tables(function, tasks, self.parallelism, on_task))
 
     def share(self, value: Any) -> AbstractContextManager[Shared]:
         return nullcontext(InTask(value))
@@ -87,7 +88,7 @@ class ArrowEngine:
                 pass
             filled_groups = [number for number in range(len(groups)) if pieces.has(number)]
             results = list(
-                _results(
+                _tables(
                     lambda number: gather(groups[number], pieces.drain(number)),
                     filled_groups,
                     self.parallelism,
@@ -140,6 +141,23 @@ class ArrowEngine:
             lambda load: load().to_batches(_BATCH_ROWS), loads, self.parallelism, ahead=self.parallelism
         )
         return pa.RecordBatchReader.from_batches(scan.result_schema, chain.from_iterable(batches))
+
+
+def _tables(
+    function: Callable[[T], pa.Table], items: Sequence[T], threads: int, on_task: OnTask | None
+) -> Iterator[pa.Table]:
+    """The tables of tasks in the order of the items. If a table is the error of its task, no other task starts."""
+    failed = threading.Event()
+
+    def table_of(item: T) -> pa.Table | None:
+        if failed.is_set():
+            return None
+        table = function(item)
+        if is_failure(table):
+            failed.set()
+        return table
+
+    return (table for table in _results(table_of, items, threads, on_task) if table is not None)
 
 
 def _results(function: Callable[[T], R], items: Sequence[T], threads: int, on_task: OnTask | None) -> Iterator[R]:

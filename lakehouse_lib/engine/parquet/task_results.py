@@ -28,6 +28,11 @@ def result_of(run: Callable[[], Any]) -> pa.Table:
     return pa.Table.from_arrays([column([each], pa.binary()) for each in (result, error)], schema=RESULT_SCHEMA)
 
 
+def is_failure(answer: pa.Table) -> bool:
+    """Whether the table of a task is the error of ``result_of``."""
+    return bool(answer.schema == RESULT_SCHEMA) and answer["error"].null_count < len(answer)
+
+
 def _pickled(error: Exception) -> bytes:
     """The error with its traceback as a note, pickled; a DeltaError in its place if it cannot be unpickled."""
     note = traceback.format_exc()  # the traceback itself cannot be pickled
