@@ -77,6 +77,11 @@ class NamePattern:
             return False
         return self.text is None or _may_lead_below(self.text.split("/")[:-1], folder.split("/"))
 
+    def may_end_with(self, ending: str) -> bool:
+        """Whether names with this ending, such as ".parquet", may match; without a pattern, each name matches."""
+        literal = re.split(r"[*?\]]", (self.text or "*").rpartition("/")[2])[-1]
+        return literal.endswith(ending) or ending.endswith(literal)
+
     def matches(self, names: Any) -> Any:
         """A mask of the names in an Arrow array that match, and that are neither hidden nor unfinished."""
         import pyarrow.compute as pc  # the registry imports this module, and importing pyarrow takes long

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: A key of the registry, with the keys above it: ``("tables", "orders", "uri")``.
 Key = tuple[str, ...]
 
+#: The ending of the names of data files.
+_DATA_FILE = ".parquet"
+
 
 def location_conflicts(registry: Registry, quarantine_suffix: str) -> Iterator[tuple[Key, str]]:
     """The conflicts of a registry: for each, the key to change, and a message with the keys and the solution."""
@@ -98,7 +101,7 @@ def _folder_conflicts(registry: Registry, owners: Mapping[str, Key]) -> Iterator
 
 
 def _landed_tables(registry: Registry, owners: Mapping[str, Key]) -> Iterator[tuple[Key, str]]:
-    """Tables in folders that the pattern of a source selects, where a load would take the data files of the table."""
+    """Tables in the landing folder of a source whose files a load would take, and source files in a table's folder."""
     places = [(_real_place(folder), owner) for folder, owner in owners.items()]
     for name, table in registry.tables.items():
         if table.source is None:
@@ -106,11 +109,16 @@ def _landed_tables(registry: Registry, owners: Mapping[str, Key]) -> Iterator[tu
         pattern = NamePattern(table.source.pattern)
         landing = f"{_real_place(canonical_location(table.source.landing)).rstrip('/')}/"
         for place, owner in places:
-            if place.startswith(landing) and pattern.may_match_below(place.removeprefix(landing)):
+            if not place.startswith(landing):
+                continue
+            folder = place.removeprefix(landing)
+            if _lies_in(pattern.folder, folder) or (
+                pattern.may_match_below(folder) and pattern.may_end_with(_DATA_FILE)
+            ):
                 yield (
                     owner,
-                    f"{_text(owner)} is in the folder of tables.{name}.source.landing, where a load would take its "
-                    "data files; move it elsewhere",
+                    f"{_text(owner)} is in the folder of tables.{name}.source.landing, where its pattern selects "
+                    "files; move it elsewhere",
                 )
 
 

@@ -266,6 +266,10 @@ def test_a_landing_folder_in_an_object_store(registry_file: Path) -> None:
         ("*.csv", False),
         ("inbox/**/*.csv", False),
         ("inbox/lake/*/*.csv", False),
+        ("**/*", True),
+        ("**/part-?????.parquet", True),
+        ("**/*.csv.gz", False),
+        ("*/*.csv", False),
     ],
 )
 @pytest.mark.parametrize("bucket", ["s3://lake", "s3a://lake//landing"])
