@@ -38,8 +38,9 @@ _META = ("_source", "_file", "_line", "_column", "_rule", _RAW)
 # characters, such as delimiters and quotes, separate fields.
 _SEPARATORS = r"[^0-9A-Za-z_.+\-]+"
 _FIELD = re.compile(r"[0-9A-Za-z_.+\-]+")
-# A whole number as texts and JSON may have it: 17, +17, 17.0 and 17e0. A comparison reads the zeros before the digits.
-_WHOLE = r"^\+*([0-9]+)(\.0*)?([eE][+\-]?0+)?$"
+# A whole number as texts and JSON may have it: 17, +17, -17.0 and 17e0. A comparison reads the zeros before the digits.
+# Other exponents, such as 17 as 1.7e1, are not read.
+_WHOLE = r"^\+*(-?[0-9]+)(\.0*)?([eE][+\-]?0+)?$"
 # The most characters of unreadable keys in a condition. Beyond that, a condition on runs of lines is shorter.
 _MOST_LISTED = 20_000
 # Two conditions of this length, for two key columns of a table, still fit into one condition.

@@ -86,6 +86,13 @@ def test_an_id_is_mentioned_however_it_is_spelled(tmp_path: Path) -> None:
     assert unknown.places == tuple(f"b.csv line {number + 1}" for number in range(len(spelled)))
 
 
+def test_a_negative_id_is_mentioned_with_decimals(tmp_path: Path) -> None:
+    raw = ["-17", '{"k": -17.0}', "-17e0", "17", "17.0"]
+    unknown = located(quarantine(tmp_path / "q", [{"_raw": text} for text in raw]), "-17").unattributed
+    assert unknown is not None
+    assert unknown.places == tuple(f"b.csv line {number}" for number in (1, 2, 3))
+
+
 def test_a_text_is_mentioned_at_the_end_of_a_sentence(tmp_path: Path) -> None:
     uri = quarantine(tmp_path / "q", [{"_raw": text} for text in ("of C-17.", "C-17", "C-17.5", "C-17.0")])
     unknown = located(uri, "C-17", "string").unattributed
