@@ -62,8 +62,8 @@ def commit_range(
         InvalidArgumentError: no start is given, a bound is not valid, the ending version is before the starting
             version, or the ending timestamp is before the starting timestamp.
         VersionNotFoundError: the start is after the latest commit, and ``allow_out_of_range`` is false; or a commit of
-            the range was cleaned up; or the end is before the oldest commit in the log, so such a commit may have been
-            cleaned up.
+            the range was cleaned up, or may have been: the range begins and ends before the second oldest commit in the
+            log.
         TableNotFoundError: the log has no commit.
     """
     root = store.root
@@ -113,8 +113,9 @@ def commit_range(
             hint="Give an earlier start, or allow_out_of_range=True to get no changes instead",
         )
     stop = min(latest, latest if end_version is None else end_version, _last_version_until(end_time, times, latest))
-    # The last commit is checked even if it is before the start: a start before the oldest commit means this commit.
-    missing = [version for version in range(max(first, min(start, stop)), stop + 1) if version not in times]
+    # A start before the oldest commit in the log seems to be at this commit. An end before it is then missing, too.
+    begin = min(start, stop) if start == min(times, default=start) else start
+    missing = [version for version in range(max(first, begin), stop + 1) if version not in times]
     if missing:
         raise VersionNotFoundError(
             f"commit {missing[0]} was cleaned up, so its changes are lost",

@@ -224,6 +224,22 @@ def test_the_hint_names_a_version_that_can_be_read(tmp_path: Path) -> None:
         DeltaTable(tmp_path / "t").load_cdf(starting_version=0, ending_version=1)
 
 
+@pytest.fixture
+def every_ten_seconds(tmp_path: Path) -> DeltaTable:
+    """Six appends, ten seconds apart."""
+    for version in range(6):
+        write_deltalake(tmp_path, pa.table({"id": [version]}), mode="append", configuration=None if version else ON)
+        os.utime(tmp_path / file_names.commit(version), (1_700_000_000 + version * 10,) * 2)
+    table = DeltaTable(tmp_path)
+    table.create_checkpoint()
+    return table
+
+
+def clean_up(table: DeltaTable, versions: int) -> None:
+    for version in range(versions):
+        (Path(table.table_uri) / file_names.commit(version)).unlink()
+
+
 @pytest.mark.parametrize(
     "bounds",
     [
@@ -233,18 +249,22 @@ def test_the_hint_names_a_version_that_can_be_read(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_range_before_the_oldest_commit_is_refused(tmp_path: Path, bounds: dict[str, Any]) -> None:
-    for version in range(6):
-        write_deltalake(tmp_path, pa.table({"id": [version]}), mode="append", configuration=None if version else ON)
-        os.utime(tmp_path / file_names.commit(version), (1_700_000_000 + version * 10,) * 2)
-    table = DeltaTable(tmp_path)
-    table.create_checkpoint()
+def test_a_range_before_the_oldest_commit_is_refused(every_ten_seconds: DeltaTable, bounds: dict[str, Any]) -> None:
+    table = every_ten_seconds
     assert table.load_cdf(**bounds).read_all()["_commit_version"].to_pylist() == [2, 3]
-    for version in range(4):
-        (tmp_path / file_names.commit(version)).unlink()
+    clean_up(table, 4)
     with pytest.raises(VersionNotFoundError, match=r"commit [23] was cleaned up.*Start at version 4 or later"):
         table.load_cdf(**bounds)
     assert not table.load_cdf(4, ending_timestamp="2023-11-14T22:13:50Z").read_all()
+
+
+def test_a_start_after_the_end_is_an_empty_range(every_ten_seconds: DeltaTable) -> None:
+    clean_up(every_ten_seconds, 4)
+    for bounds in (
+        {"starting_timestamp": "2023-11-14T22:14:05Z", "ending_version": 3},
+        {"starting_timestamp": "2024-01-01", "ending_version": 3, "allow_out_of_range": True},
+    ):
+        assert not every_ten_seconds.load_cdf(**bounds).read_all()
 
 
 def test_unknown_columns(table: Path) -> None:
