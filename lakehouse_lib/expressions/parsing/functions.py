@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from lakehouse_lib.expressions.ir import Column, Function, Like, Literal, Node, Not, is_null
+from lakehouse_lib.expressions.ir import Cast, Column, Function, Like, Literal, Node, Not, is_null
 from lakehouse_lib.expressions.parsing.arithmetic import shift
 from lakehouse_lib.expressions.parsing.casts import cast
 from lakehouse_lib.expressions.parsing.comparison import TEMPORAL, compare
@@ -36,6 +36,8 @@ NOT_OF_ONE_ROW = (
 )
 
 _DATE = PrimitiveType("date")
+_DOUBLE = PrimitiveType("double")
+_FLOAT = PrimitiveType("float")
 _INTEGER = PrimitiveType("integer")
 _STRING = PrimitiveType("string")
 
@@ -45,9 +47,21 @@ def _coalesce(tree: Any, read: Read) -> Node | None:
     kind = arguments[0].type
     if not isinstance(kind, PrimitiveType) or isinstance(arguments[0], Literal):
         return None
-    fitted = [arguments[0], *(_argument(argument, kind) for argument in arguments[1:])]
+    if kind.type == "float" and any(map(_widens_float, arguments)):
+        kind = _DOUBLE
+        arguments = [Cast(part, kind) if part.type == _FLOAT else part for part in arguments]
+    fitted = [_argument(argument, kind) for argument in arguments]
     operands = tuple(argument for argument in fitted if argument is not None)
     return Function("coalesce", operands, kind) if len(operands) == len(fitted) else None
+
+
+def _widens_float(node: Node) -> bool:
+    """Whether ``coalesce`` of a float and this argument is a double with another value than a float, as in Spark."""
+    if not isinstance(node, Literal):
+        return node.type == _DOUBLE
+    value = node.value
+    is_fraction = isinstance(value, float) or (isinstance(value, Decimal) and value != value.to_integral_value())
+    return is_fraction and not _is_float32(float(value))
 
 
 def _argument(node: Node, kind: PrimitiveType) -> Node | None:
@@ -56,7 +70,7 @@ def _argument(node: Node, kind: PrimitiveType) -> Node | None:
     # A comparison with the literal decides exactly whether it is a value of the type.
     fitted = getattr(compare("=", Column(("",), kind), node), "right", None)
     if kind.type == "float" and isinstance(fitted, Literal) and not _is_float32(fitted.value):
-        return None  # Spark's result is a double
+        return None  # an integer that Spark rounds to a float
     return fitted
 
 

@@ -68,6 +68,9 @@ CASES = {
     "h * h < 0.0100000005": [1],  # the product of two floats is a double
     "coalesce(i, 0) = 0": [3],
     "coalesce(h, 0.5) + 0 = 0.5": [3],
+    "coalesce(h, 0.1) + 0 = 0.1": [3],  # a double
+    "coalesce(h, f, 1e-3) + 0 = 1e-3": [3],
+    "coalesce(h, g) + 0 = g": [],
     "isnan(coalesce(h, CAST('NaN' AS FLOAT)) + 0)": [3],
     "nullif(i, 5) IS NULL": [1, 3],
     "CASE WHEN i > 0 THEN b ELSE i IS NULL END": [1, 3],
@@ -175,7 +178,6 @@ SPARK_ONLY = {
     "CAST(s AS INT) IS NULL": None,
     "i DIV 2 = 2": [1],
     "greatest(i, 0) = 0": [2, 3],
-    "coalesce(h, 0.1) + 0 = 0.1": [3],  # Spark's result is a double
 }
 
 
