@@ -90,8 +90,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
             return pa.RecordBatchReader.from_batches(batch.schema, [batch])
         if isinstance(data, Sequence) and data and all(hasattr(item, "__arrow_c_array__") for item in data):
             batches = [item if isinstance(item, pa.RecordBatch) else pa.record_batch(item) for item in data]
-            _check_equal(batches)
-            return pa.RecordBatchReader.from_batches(batches[0].schema, batches)
+            return _reader_of(batches)
     except pa.ArrowException as error:
         raise InvalidArgumentError(
             f"{kind} cannot be written: {error}",
@@ -106,20 +105,23 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     )
 
 
-def _check_equal(batches: Sequence[pa.RecordBatch]) -> None:
-    """Refuse record batches whose columns differ from those of the first."""
-    expected = batches[0].schema
+def _reader_of(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatchReader:
+    """The record batches in their common types.
+
+    Raises:
+        InvalidArgumentError: the columns of a batch are not named as those of the first.
+        pa.ArrowException: the batches have no common types.
+    """
+    names = batches[0].schema.names
     for number, batch in enumerate(batches):
-        if not batch.schema.equals(expected):
-            own, first_columns = (
-                schema.to_string(show_field_metadata=False, show_schema_metadata=False).replace("\n", ", ")
-                for schema in (batch.schema, expected)
-            )
+        if batch.schema.names != names:
             raise InvalidArgumentError(
-                f"the record batch {number} has the columns {own}; expected those of the first: {first_columns}",
+                f"the record batch {number} has the columns {batch.schema.names}; expected those of the first: {names}",
                 hint="Give all batches the same columns, in the same order, or write them one after the other",
                 code="DELTA_UNSUPPORTED_DATA",
             )
+    schema = pa.unify_schemas([batch.schema for batch in batches], promote_options="permissive")
+    return pa.RecordBatchReader.from_batches(schema, [batch.cast(schema) for batch in batches])
 
 
 def _polars_types(data: Any) -> Mapping[str, Any]:

@@ -389,12 +389,3 @@ def test_a_few_rows_of_a_partition_do_not_keep_whole_batches_in_memory(
     write_deltalake(tmp_path, rows, partition_by=["part"])
     assert DeltaTable(tmp_path).count() == 40 * 65_536
     assert most < 10 << 20  # the batches have 47 MB
-
-
-def test_batches_with_other_columns_than_the_first_are_refused(tmp_path: Path) -> None:
-    batches = [pa.record_batch({"a": [1], "b": [2]}), pa.record_batch({"b": [2], "a": [1]})]
-    with pytest.raises(
-        InvalidArgumentError, match=r"record batch 1 has the columns b: int64, a: int64; expected .* a: int64"
-    ):
-        write_deltalake(tmp_path, batches)
-    assert not DeltaTable.is_deltatable(tmp_path)
