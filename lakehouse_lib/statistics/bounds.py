@@ -84,7 +84,8 @@ def num_records(files: pa.Table) -> pa.Array:
     """The number of rows in each file (int64), deleted rows included; null if the statistics do not have it."""
     stats = files.column("stats")
     leading = pc.struct_field(pc.extract_regex(stats, _LEADING_NUM_RECORDS), "rows")
-    if leading.null_count == stats.null_count:
+    # Statistics that do not end with a brace are not JSON, and so have no number of rows.
+    if leading.null_count == stats.null_count and pc.all(pc.ends_with(stats, "}"), min_count=0).as_py():
         return as_array(leading.cast(pa.int64()))
     parsed = json_rows(stats, _parse_schema({}))
     return _concat([table.column("numRecords") for table in parsed], pa.int64())
