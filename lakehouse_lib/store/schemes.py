@@ -68,12 +68,16 @@ def kind_of(location: str) -> StoreKind | None:
 def with_allowed_root(location: str, storage_options: Mapping[str, str] | None, root: str) -> dict[str, str]:
     """The storage options of a location with another store's ``root`` among its ``allowed_roots``.
 
+    If ``root`` is in another kind of store, to which a location cannot refer, the options are unchanged.
+
     Raises:
         InvalidArgumentError: ``root`` is a path with the separator of ``allowed_roots``.
     """
     options = dict(storage_options or {})
     kind = kind_of(location)
-    separator = kind.roots_separator if kind is not None else " "
+    if kind is None or kind_of(root) is not kind:
+        return options
+    separator = kind.roots_separator
     allowed_root = quote(root, safe="/:") if scheme_prefix(root) else root  # an entry with a scheme is parsed as a URI
     if separator in allowed_root:
         raise InvalidArgumentError(

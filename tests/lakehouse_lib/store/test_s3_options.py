@@ -8,6 +8,7 @@ import pytest
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.store import open_store
 from lakehouse_lib.store.s3.options import S3Options, location
+from lakehouse_lib.store.schemes import with_allowed_root
 
 SECRET = "hunter2-secret"
 KEYS = {"access_key_id": "me", "secret_access_key": SECRET}
@@ -207,3 +208,8 @@ def test_a_local_table_takes_no_options_of_s3(tmp_path):
     with pytest.raises(InvalidArgumentError, match="DELTA_INVALID_STORAGE_OPTION"):
         open_store(tmp_path, dict(KEYS))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_on_a_disk_is_not_allowed_a_bucket() -> None:
+    # ``clone`` refuses it, and says that the kinds of stores differ.
+    assert with_allowed_root("/data/copy", {"fsync": "true"}, "s3://lake/orders") == {"fsync": "true"}
