@@ -42,7 +42,9 @@ def scratch_folder(parent: str | os.PathLike[str] | None = None) -> Iterator[str
     except OSError as error:
         raise StoreError(
             f"a scratch folder cannot be created: {error}",
-            hint="Set TMPDIR to a folder in which this user can create files" if parent is None else None,
+            hint="Set TMPDIR to a folder in which this user can create files"
+            if parent is None
+            else f"Make {parent} a folder in which this user can create files",
         ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

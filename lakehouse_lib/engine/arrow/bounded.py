@@ -94,7 +94,7 @@ class BoundedEngine(ArrowEngine):
             match task:
                 case object(files=pa.Table() as table) | object(changed=pa.Table() as table):
                     files.append(table)
-                case object(loads=loads):
+                case object(loads=tuple() as loads):
                     parts += [part.path for load in loads for part in load.sources]
                 case object(paths=_):  # copies of whole objects, which ``bytes_before`` counts
                     continue

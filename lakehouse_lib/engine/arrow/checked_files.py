@@ -108,11 +108,12 @@ def not_a_dataset(reason: str, *, table: str, version: int) -> UnsupportedFeatur
 def differences(stored: pa.Schema, target: pa.Schema, declared: pa.Schema) -> Iterator[str]:
     """Descriptions of the columns of a file that pyarrow does not read as ``scan`` does.
 
-    These are columns whose names differ in case, and values that pyarrow does not cast.
+    These are columns whose names differ in case, values that pyarrow does not cast, and types that ``scan`` refuses.
 
     Args:
         stored: the file's columns.
         target: the columns of the dataset.
+        declared: these columns in the types of the table.
     """
     yield from _member_differences(list(stored), list(target), "", _cast_difference)
     yield from _member_differences(list(stored), list(declared), "", _type_difference)

@@ -100,7 +100,8 @@ def dataset(
     root = filesystem or StoreFileSystem.of(snapshot.store)
     partition_names = {name.lower() for name in snapshot.partition_columns}
     stored = pa.schema([field for field in schema if field.name.lower() not in partition_names])
-    declared = pa.schema([field for field in snapshot.schema.to_arrow() if field.name in stored.names])
+    stored_names = set(stored.names)
+    declared = pa.schema([field for field in snapshot.schema.to_arrow() if field.name in stored_names])
     checked = pyarrow.fs.PyFileSystem(
         CheckedFiles(root, stored, declared, table=snapshot.store.root, version=snapshot.version)
     )

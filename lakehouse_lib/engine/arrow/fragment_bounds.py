@@ -33,14 +33,14 @@ def bounded_columns(
         target: the columns and types of the dataset.
     """
     names = []
+    read_types = dict(zip(target.names, target.types, strict=True))
     for field in columns.fields:
         if not isinstance(field.type, PrimitiveType) or field.type.type in _WITHOUT_BOUNDS:
             continue
         arrow = field.to_arrow().type
-        if field.name not in partition_columns and field.name in target.names:
-            read_type = target.field(field.name).type
-            if read_type in (arrow, with_large_offsets(arrow)):
-                names.append(field.name)
+        is_partition = field.name in partition_columns
+        if not is_partition and read_types.get(field.name) in (arrow, with_large_offsets(arrow)):
+            names.append(field.name)
     return names if "stats" in files.column_names and len(files) * len(names) <= MOST_BOUNDS else []
 
 

@@ -42,7 +42,9 @@ def _pickled(error: Exception) -> bytes:
         data = pickle.dumps(error)
         pickle.loads(data)  # noqa: S301 - of this task
     except Exception:  # an error whose constructor takes other arguments than its ``args``
-        substitute = DeltaError(f"a task raised {type(error).__qualname__}: {error}")
+        substitute = DeltaError(
+            f"a task raised {type(error).__qualname__}: {error}", hint="The notes of this error have its traceback"
+        )
         substitute.add_note(note)
         return pickle.dumps(substitute)
     return data

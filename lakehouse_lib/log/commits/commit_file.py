@@ -102,7 +102,7 @@ def read_removes(store: ObjectStore, version: int, size: int) -> pa.Table:
 
 
 def read_info(store: ObjectStore, version: int) -> Mapping[str, Any]:
-    """The commitInfo of ``version``. If it is the first line, only the beginning of the commit is read.
+    """The commitInfo of ``version``. If it is the first line, the other lines are not parsed.
 
     Errors as ``read_commit``.
     """
