@@ -28,7 +28,7 @@ COMMITTED = {f"{verb}: committed" for verb in VERBS}
 
 
 def test_no_world_breaks_a_promise() -> None:
-    total = tally(0, 30)
+    total = tally(0, 45)
     assert total.violations == []
     assert set(total.outcomes) >= COMMITTED
 
