@@ -62,8 +62,8 @@ def commit_range(
         InvalidArgumentError: no start is given, a bound is not valid, the ending version is before the starting
             version, or the ending timestamp is before the starting timestamp.
         VersionNotFoundError: the start is after the latest commit, and ``allow_out_of_range`` is false; or a commit of
-            the range was cleaned up, or may have been: the range begins and ends before the second oldest commit in the
-            log.
+            the range was cleaned up, or may have been, because the range starts and ends before the oldest commit in
+            the log.
         TableNotFoundError: the log has no commit.
     """
     root = store.root

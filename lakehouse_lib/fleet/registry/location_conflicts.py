@@ -101,7 +101,7 @@ def _folder_conflicts(registry: Registry, owners: Mapping[str, Key]) -> Iterator
 
 
 def _landed_tables(registry: Registry, owners: Mapping[str, Key]) -> Iterator[tuple[Key, str]]:
-    """Tables in the landing folder of a source whose files a load would take, and source files in a table's folder."""
+    """Tables below a landing folder, if a load would take their data files, or vacuum would delete source files."""
     places = [(_real_place(folder), owner) for folder, owner in owners.items()]
     for name, table in registry.tables.items():
         if table.source is None:
@@ -117,8 +117,8 @@ def _landed_tables(registry: Registry, owners: Mapping[str, Key]) -> Iterator[tu
             ):
                 yield (
                     owner,
-                    f"{_text(owner)} is in the folder of tables.{name}.source.landing, where its pattern selects "
-                    "files; move it elsewhere",
+                    f"{_text(owner)} is in the folder of tables.{name}.source.landing, and the pattern of this source "
+                    "selects files of the table's folder; move it elsewhere",
                 )
 
 

@@ -77,7 +77,7 @@ class Deletion:
         Raises:
             RetentionError: this machine's clock is ahead of the store's; nothing is deleted.
         """
-        self.latest = self._started(metrics) if self.latest is None else self.latest.update()
+        self.latest = self._start(metrics) if self.latest is None else self.latest.update()
         self.recorded = recorded_files(self.planned.store, self.moment, self.cutoff)
         changed = self.latest if self.latest.version > self.planned.version + 1 else None
         objects = still_unneeded(objects, changed, self.recorded.paths, self.cutoff)
@@ -101,11 +101,11 @@ class Deletion:
             with suppress(DeltaError):  # the caller raises the error that stopped the vacuum
                 self._end(self.latest.update(), "FAILED", {"numDeletedFiles": self.deleted})
 
-    def _started(self, metrics: Mapping[str, Any]) -> Snapshot:
+    def _start(self, metrics: Mapping[str, Any]) -> Snapshot:
         """Commit VACUUM START, and load the latest version."""
         local_time = max(self.moment, clock.now())
         version = self._log(self.planned, "VACUUM START", self.parameters, metrics, self.commit_properties)
-        self.latest = started = self.planned.update()
+        self.latest = started = self.planned.update()  # from here on, ``fail`` commits VACUUM END
         for wait in LISTING_WAITS:
             if started.version >= version:
                 break
