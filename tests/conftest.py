@@ -6,11 +6,13 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.table_copies import CopyOf, TableCopies
 
@@ -29,11 +31,13 @@ THIRD_PARTY_WARNINGS = (
 )
 
 
-#: Folders whose tests on Spark are part of ``make test``: the contract of engines, and the jobs.
-SPARK_CONTRACT = (Path(__file__).parent / "lakehouse_lib" / "engine", Path(__file__).parent / "spark_jobs")
+ROOT = Path(__file__).parent.parent
+
+#: Where tests on Spark are part of ``make test``: the contract of both engines, and the jobs.
+SPARK_CONTRACT = (ROOT / "tests/lakehouse_lib/engine/test_both_engines.py", ROOT / "tests/spark_jobs")
 
 # The number of examples of property tests. There is no deadline, because tests must not depend on the machine's speed.
-for profile, examples in {"ci": 25, "all": 100, "nightly": 500, "long": 20_000}.items():
+for profile, examples in {"ci": 10, "all": 100, "nightly": 500, "long": 20_000}.items():
     settings.register_profile(
         profile, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
@@ -50,14 +54,27 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest picks by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if needs_spark(item) and not is_in_contract(item):
+        if needs_spark(item) and not is_in_contract(item.path):
             item.add_marker(pytest.mark.slow)
     # Run the longest files first, so that no process is left with a long file at the end.
-    items.sort(key=lambda item: not is_in_contract(item))
+    items.sort(key=lambda item: not is_in_contract(item.path))
 
 
-def is_in_contract(item: pytest.Item) -> bool:
-    return any(item.path.is_relative_to(folder) for folder in SPARK_CONTRACT)
+@cache
+def is_in_contract(path: Path) -> bool:
+    return any(path.is_relative_to(place) for place in SPARK_CONTRACT)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    return OneSparkSession(config, log)
+
+
+class OneSparkSession(LoadFileScheduling):
+    """The tests of a file run in one process, and so do all tests of the contract, which then start one JVM."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "contract" if is_in_contract(ROOT / file) else file
 
 
 def needs_spark(item: pytest.Item) -> bool:

@@ -15,7 +15,7 @@ from tests.peers import duckdb_delta
 from tests.slow_cases import some_slow
 
 
-@pytest.mark.parametrize("seed", some_slow(range(20), 3))
+@pytest.mark.parametrize("seed", some_slow(range(20), 1))
 def test_sequences_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     assert outcome_of(seed, tmp_path).difference == ""
 

@@ -22,6 +22,7 @@ HOUR, DAY = 3600.0, 86400.0
 JUMPS = [0.0, -HOUR, -3 * DAY, +2 * HOUR, -400 * DAY, 0.0, +400 * DAY, -1.0, 0.0, -HOUR, 0.0, -2 * HOUR]
 
 
+@pytest.mark.slow
 def test_commits_stay_in_the_order_of_their_versions(tmp_path: Path) -> None:
     table = tmp_path / "t"
     tried = in_a_process(scenes.commit_while_the_clock_jumps, table, JUMPS)

@@ -20,9 +20,10 @@ from lakehouse_lib.table.delta_table import DeltaTable
 from tests.interop.delta_spark.expected import difference, names_and_types
 from tests.interop.rows import PARTITION_COLUMNS, rows
 from tests.peers import collected, duckdb_delta, files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 
 
-@pytest.fixture(params=[None, *PARTITION_COLUMNS])
+@pytest.fixture(params=some_slow([None, *PARTITION_COLUMNS], 2))
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A table after append, append, delete, optimize, checkpoint, overwrite, append."""
     root = tmp_path / "a table"

@@ -43,7 +43,7 @@ def assert_all_read_the_same(root: Path, expected: dict[int, pa.Table] | None = 
                 assert our_rows.equals(plain(expected[version])), version
 
 
-@pytest.mark.parametrize("title", some_slow(MIXED, 12))
+@pytest.mark.parametrize("title", some_slow(MIXED, 6))
 def test_the_tables_of_the_matrix(tmp_path: Path, title: str, engine: Engine) -> None:
     table = OurTable(tmp_path / "our table", engine)
     LINES[title](table)
@@ -76,7 +76,7 @@ def test_the_page_is_what_the_record_gives() -> None:
     assert pages.PAGE.read_text(encoding="utf-8") == pages.page(), "run `make docs`"
 
 
-@pytest.mark.parametrize("partition", some_slow([None, *PARTITION_COLUMNS], 3))
+@pytest.mark.parametrize("partition", some_slow([None, *PARTITION_COLUMNS], 1))
 def test_every_version_of_a_tables_life(tmp_path: Path, partition: str | None) -> None:
     root = tmp_path / "a table"
     first, second, third = rows(0, 40), rows(40, 30), rows(100, 25)

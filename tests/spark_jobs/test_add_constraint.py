@@ -16,6 +16,7 @@ from spark_jobs import add_constraint
 from tests.spark_jobs.command_lines import command_line_of
 
 
+@pytest.mark.slow
 def test_constraints_are_added_if_all_rows_satisfy_them(spark: Any, tmp_path: Path) -> None:
     table = tmp_path / "t"
     write_deltalake(table, pa.table({"id": [1, 2], "code": ["A", "b"]}))

@@ -148,6 +148,7 @@ def test_great_expectations_quarantines_what_the_gate_on_arrow_quarantines(
     assert list((tmp_path / "there" / "sales" / "_ingest").rglob("*.parquet")) == []
 
 
+@pytest.mark.slow
 def test_a_constraint_that_only_spark_evaluates(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     rule = {"delta.constraints.c": "note RLIKE '^x'"}

@@ -82,6 +82,7 @@ def test_row_rules_name_each_row_and_rule_in_the_order_of_the_columns(spark: Spa
     }
 
 
+@pytest.mark.slow
 def test_rules_about_two_columns_and_some_of_the_rows(spark: SparkSession, rows: DataFrame) -> None:
     violations = judged(
         spark,
@@ -98,6 +99,7 @@ def test_rules_about_two_columns_and_some_of_the_rows(spark: SparkSession, rows:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mostly", "fails"), [(0.5, False), (0.7, True)])
 def test_mostly_tolerates_a_share_of_the_rows_that_have_a_value(
     spark: SparkSession, rows: DataFrame, mostly: float, fails: bool

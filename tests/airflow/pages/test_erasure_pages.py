@@ -34,6 +34,7 @@ def page_of(run: Run) -> str:
     return f"/lakehouse/erasures/customer/{run.request}"
 
 
+@pytest.mark.slow
 def test_a_finished_erasure_has_its_record_and_no_id_of_the_person(person: Run) -> None:
     person.answer()
     person.finish()

@@ -272,6 +272,7 @@ def test_the_page_asks_and_the_button_starts_a_run_by_airflows_api(lakehouse: Pa
     assert "Runs that are queued or running: 1." in again
 
 
+@pytest.mark.slow
 def test_five_hundred_tables_are_listed_in_the_time_of_a_thousand_reads_of_their_json(
     registry_file: Path, ann: Any
 ) -> None:

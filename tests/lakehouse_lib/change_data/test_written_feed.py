@@ -24,6 +24,7 @@ from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.snapshot import load_snapshot
 from tests.fault_store import FaultStore
 from tests.peers import collected, parquet_files
+from tests.slow_cases import some_slow
 from tests.table_builder import write_files
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -170,7 +171,7 @@ OTHERS: dict[str, Callable[[DeltaTable], Any]] = {
 class TestConcurrentWriters:
     """Another writer commits after the change has read its version."""
 
-    @pytest.mark.parametrize("kind", ["plain", "vectors", "partitions"])
+    @pytest.mark.parametrize("kind", some_slow(["plain", "vectors", "partitions"], 1))
     @pytest.mark.parametrize("other", OTHERS)
     @pytest.mark.parametrize("verb", ["delete", "update"])
     def test_each_change_is_recorded_once(self, tmp_path: Path, kind: str, other: str, verb: str) -> None:

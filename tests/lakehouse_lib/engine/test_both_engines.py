@@ -60,6 +60,7 @@ def test_every_type_survives(tmp_path: Path, engine: Engine) -> None:
     assert judged(engine, tmp_path / "u") == plain(ROWS.drop_columns(["ratio"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", some_slow(["text", "at", "price", "day", "flag", "id"], 2))
 def test_partition_values_are_the_logs(tmp_path: Path, engine: Engine, by: str) -> None:
     # delta-rs 1.6.6 cannot read the folder of a negative decimal.

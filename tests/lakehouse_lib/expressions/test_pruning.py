@@ -206,6 +206,7 @@ def test_a_table_without_files():
         assert may_match(parse(sql, schema), files_with([]), TableLayout(schema, ("p",))).to_pylist() == []
 
 
+@pytest.mark.slow
 def test_many_values_over_many_files_are_fast():
     schema = Schema([Field("x", "long")])
     files = files_with([stat(i * 10, i * 10 + 9) for i in range(100_000)])

@@ -180,6 +180,7 @@ def test_a_branch_is_evaluated_for_its_own_rows_only(sql: str, column: str, expe
     assert values_of({column: value}, ROWS, SCHEMA)[column].to_pylist() == expected
 
 
+@pytest.mark.slow
 def test_a_case_with_many_branches() -> None:
     branches = " ".join(f"WHEN {number} THEN 'v{number}'" for number in range(15_000))
     value = parse_value(f"CASE id {branches} END", SCHEMA.field("s"), SCHEMA)

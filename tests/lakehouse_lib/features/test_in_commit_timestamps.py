@@ -129,6 +129,7 @@ def test_of_two_commits_planned_on_one_version_the_later_has_the_later_time(tmp_
     assert (second_time, third_time) == (first_time + 1, first_time + 2)
 
 
+@pytest.mark.slow
 def test_times_rise_among_threads_whose_clocks_differ(tmp_path):
     snapshot = timed(tmp_path)
     wall = time.time_ns

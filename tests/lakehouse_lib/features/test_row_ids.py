@@ -86,6 +86,7 @@ def test_two_appends_planned_on_one_version_get_other_ids_and_both_are_committed
     assert mark(load_snapshot(snapshot.store)) == 12
 
 
+@pytest.mark.slow
 def test_ids_are_each_given_once_among_threads(tmp_path):
     snapshot = create(tmp_path, protocol=TRACKED)
     with ThreadPoolExecutor(8) as pool:

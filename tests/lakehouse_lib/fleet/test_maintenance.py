@@ -123,6 +123,7 @@ def test_a_long_compaction_of_a_run_is_committed_in_parts(tmp_path: Path, monkey
     ]
 
 
+@pytest.mark.slow
 def test_measured_effects_correct_the_next_predictions(tmp_path: Path) -> None:
     table, record = table_of(made(tmp_path / "t")), record_of(tmp_path)
     first = next(step for step in plan_fleet([table], Budget(), record).plan.steps if step.verb == "optimize")

@@ -146,6 +146,7 @@ def die() -> None:
     raise KilledError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", some_slow(["before", "after"], 1))
 def test_runs_that_are_killed_at_any_call_load_each_file_once(tmp_path: Path, when: str) -> None:
     world = NamedFiles(tmp_path)

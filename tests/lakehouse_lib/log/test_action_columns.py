@@ -213,6 +213,7 @@ def test_a_wrong_line_is_named_by_its_number_in_the_file():
             assert "size is -1" in message
 
 
+@pytest.mark.slow
 def test_a_large_commit_makes_no_python_object_a_line():
     data = lines_of(*(add(f"part-{n:05}.parquet", stats='{"numRecords":1}') for n in range(20_000)))
     read(lines_of(add("a")), COLUMNS)

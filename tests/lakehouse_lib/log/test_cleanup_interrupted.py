@@ -92,6 +92,7 @@ def store_until_killed(root, deletions):
     return FaultStore(root, instead={"delete_many": delete_until_killed})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
 def test_a_cleanup_that_died_is_finished_by_the_next_one(tmp_path, kind):
     def made(root):

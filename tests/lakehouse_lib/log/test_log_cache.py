@@ -97,6 +97,7 @@ def test_threads_that_read_at_once_share_one_value() -> None:
     assert shared.nbytes == ENTRY + 1
 
 
+@pytest.mark.slow
 def test_the_bound_is_about_what_the_process_keeps() -> None:
     """Commits with one file each, whose columns are small compared with their Arrow objects."""
     program = """

@@ -220,7 +220,7 @@ ROADS = {
 
 
 @pytest.mark.parametrize("kind", some_slow(["classic", "v2"], 1))
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("road", some_slow(list(ROADS), 4))
 def test_a_checkpoint_with_an_add_twice_is_refused_where_nothing_else_has_the_version(tmp_path, road, kind):
     store = checkpointed(tmp_path, kind)
     store.delete_many([file_names.commit(version) for version in range(3)])

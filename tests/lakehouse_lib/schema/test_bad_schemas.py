@@ -76,6 +76,7 @@ def test_a_partition_column_of_a_nested_type(tmp_path, kind):
         open_table(tmp_path, json.dumps(struct(field(kind=kind))), partitionColumns=["x"])
 
 
+@pytest.mark.slow
 def test_twenty_thousand_columns_work_and_do_not_take_long(tmp_path):
     text = json.dumps(struct(*(field(f"column{n}") for n in range(20_000))))
     begin = time.process_time()

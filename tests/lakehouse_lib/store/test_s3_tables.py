@@ -14,6 +14,7 @@ from lakehouse_lib.privacy.purge import prove, purge
 from lakehouse_lib.store import open_store
 from lakehouse_lib.transaction import put_commit
 from tests.s3_server import Answer, LostAnswer
+from tests.slow_cases import some_slow
 from tests.table_on_s3 import every_verb, ids, rows
 
 TABLES = Path(__file__).parents[2] / "data" / "delta_spark" / "tables"
@@ -31,12 +32,14 @@ def upload(folder, uri, options):
             store.put(file.relative_to(folder).as_posix(), file.read_bytes())
 
 
+@pytest.mark.slow
 def test_every_verb_with_delta_rs_beside_us(s3_server, location):
     every_verb(location, s3_server.options)
 
 
 @pytest.mark.parametrize(
-    "name", ["deletion_vectors_checkpointed", "mapping_by_id", "checkpoint_v2_parquet", "partition_by_string"]
+    "name",
+    some_slow(["checkpoint_v2_parquet", "deletion_vectors_checkpointed", "mapping_by_id", "partition_by_string"], 1),
 )
 def test_what_others_wrote_reads_as_it_does_on_a_disk(s3_server, location, name):
     upload(TABLES / name, location, s3_server.options)
@@ -291,6 +294,7 @@ def test_a_key_that_no_path_names_stops_no_vacuum_and_no_proof_passes_it_over(s3
     assert list(purge(location, "id = 1", storage_options=options).unreadable) == [f"s3://bucket/{key}"]
 
 
+@pytest.mark.slow
 def test_a_table_that_one_process_writes_needs_no_conditional_put(s3_server, location):
     def interfere(_request, forward, environ):
         environ.pop("HTTP_IF_NONE_MATCH", None)

@@ -186,6 +186,7 @@ def test_a_backup_with_another_end_is_another_table(tmp_path):
         commit(stale)
 
 
+@pytest.mark.slow
 def test_a_version_far_behind_is_brought_up_by_a_checkpoint(tmp_path, monkeypatch):
     old = make(tmp_path / "t", 1, "")
     latest = old

@@ -83,7 +83,7 @@ def table(request, tmp_path_factory):
     return path, request.param
 
 
-@pytest.mark.parametrize("winner", some_slow(list(VERBS), 2))
+@pytest.mark.parametrize("winner", some_slow(list(VERBS), 1))
 def test_verbs_have_the_conflicts_of_the_table(table, tmp_path, monkeypatch, winner):
     path, level = table
     monkeypatch.setattr(row_change, "_ROUNDS", 1)

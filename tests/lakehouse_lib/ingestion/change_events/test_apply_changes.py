@@ -257,6 +257,7 @@ def test_an_application_transaction_is_committed_once(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "t")[0]["name"] == "a"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scd_type", some_slow([2, 1], 1))
 def test_two_loaders_at_once_give_the_table_of_a_replay(tmp_path: Path, scd_type: int) -> None:
     chance = random.Random(scd_type)

@@ -154,6 +154,7 @@ def test_members_with_many_unknown_names_have_few_reasons() -> None:
     )
 
 
+@pytest.mark.slow
 def test_json_of_any_depth_has_a_text() -> None:
     value: object = 1
     for _ in range(100_000):

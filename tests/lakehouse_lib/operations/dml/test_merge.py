@@ -240,6 +240,7 @@ def test_keys_of_different_types_and_far_times(tmp_path: Path) -> None:
         assert common_type(data.schema.field(left).type, pa.table(columns).schema.field(right).type) is not None
 
 
+@pytest.mark.slow
 def test_one_key_for_many_rows(tmp_path: Path) -> None:
     """Forty million pairs of equal keys, of which each row of the source keeps one."""
     write_deltalake(tmp_path, pa.table({"c": [0] * 40_000, "x": range(40_000), "hit": [0] * 40_000}))

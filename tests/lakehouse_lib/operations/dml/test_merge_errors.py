@@ -144,6 +144,7 @@ def test_an_unexpected_error_leaves_no_files(
     assert parquet_files(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_a_commit_that_is_too_long_leaves_no_files(tmp_path: Path) -> None:
     table = made(tmp_path, files=1)
     before = parquet_files(tmp_path)

@@ -106,6 +106,7 @@ def test_vectors_are_written_for_some_files_at_a_time(tmp_path: Path, monkeypatc
     assert sorted(read_duckdb(tmp_path)["id"].to_pylist()) == [number for number in range(500) if number % 100 >= 50]
 
 
+@pytest.mark.slow
 def test_a_merge_keeps_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = 60
     write_deltalake(tmp_path, pa.table({"id": range(count), "p": range(count)}), partition_by=["p"])

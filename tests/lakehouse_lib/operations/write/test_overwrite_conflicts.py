@@ -23,6 +23,7 @@ from lakehouse_lib.snapshot import load_snapshot
 from tests.fault_store import FaultStore
 from tests.lakehouse_lib.operations.write.overwrite_cases import made, rows
 from tests.peers import parquet_files
+from tests.slow_cases import some_slow
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
@@ -59,7 +60,7 @@ class TestConcurrentWriters:
         ],
         ids=["append", "update", "delete rows", "delete partition", "compact", "new column"],
     )
-    @pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])
+    @pytest.mark.parametrize("properties", some_slow([{}, VECTORS], 1), ids=["copies", "vectors"])
     def test_a_commit_that_touches_the_replaced_rows_is_a_conflict(
         self, tmp_path: Path, options: Write, other: Any, error: type[CommitFailedError], properties: dict[str, str]
     ) -> None:

@@ -166,6 +166,7 @@ def once(condition: Callable[[str], bool], event: Callable[[], object]) -> Calla
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["commit", "tree"])
 @pytest.mark.parametrize("is_partitioned", [True, False])
 def test_an_erasure_during_a_run_leaves_no_tree_with_its_values(

@@ -46,6 +46,7 @@ def test_equal_keys_have_equal_positions_of_at_most_62_bits(columns: int, seed: 
     assert np.array_equal(positions, again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["zorder", "hilbert"])
 def test_a_table_keeps_its_layout_and_its_runs_are_merged(tmp_path: Path, layout: str) -> None:
     random = np.random.default_rng(0)

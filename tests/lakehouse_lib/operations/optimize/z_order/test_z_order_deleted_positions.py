@@ -90,6 +90,7 @@ def test_marks_go_on_to_the_files_that_the_rows_are_in_now(tmp_path: Path, excha
         assert json.loads(file["stats"]).get("tightBounds", True) is (file["deletionVector"] is None)
 
 
+@pytest.mark.slow
 def test_somebody_deletes_meanwhile(tmp_path: Path, exchange_engine: Engine) -> None:
     first, *_ = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({0})})  # enables the feature
@@ -117,6 +118,7 @@ def test_a_partition_that_lost_a_file_is_left_out_and_the_other_has_its_marks(tm
     check(tmp_path, {1, ROWS, 5 * ROWS + 2})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("remembered", "looks"), [(3 * ROWS, 1), (3 * ROWS - 2, 2)], ids=["remembered", "too many"])
 def test_what_is_marked_while_marks_are_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: int, looks: int

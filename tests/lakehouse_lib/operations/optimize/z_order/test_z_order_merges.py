@@ -146,6 +146,7 @@ def test_a_cell_that_grows_is_divided(tmp_path: Path) -> None:
     table.check()
 
 
+@pytest.mark.slow
 def test_rows_outside_of_all_cells_are_merged_among_themselves(tmp_path: Path) -> None:
     """As in a table that grows by time: the first run stays, and later runs become fewer and larger."""
     table = Growing(tmp_path)
@@ -159,6 +160,7 @@ def test_rows_outside_of_all_cells_are_merged_among_themselves(tmp_path: Path) -
     table.check()
 
 
+@pytest.mark.slow
 def test_a_table_that_has_doubled_gets_a_new_tree(tmp_path: Path) -> None:
     table = Growing(tmp_path)
     (first,) = table.runs
@@ -170,6 +172,7 @@ def test_a_table_that_has_doubled_gets_a_new_tree(tmp_path: Path) -> None:
     table.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage", some_slow(["missing", "cut", "bounds", "empty", "other columns", "no JSON", "numbers"], 3)
 )
@@ -339,6 +342,7 @@ def test_after_ten_rounds_as_many_files_are_skipped_as_after_a_full_run(tmp_path
     assert (after >= best - 0.05).all(), (after, best)
 
 
+@pytest.mark.slow
 def test_the_experiment_of_the_paper(tmp_path: Path) -> None:
     """100 files, 4 uniform columns, points (VLDB 2020, figure 8: 67, 60, 47 and 44% skipped; the bound is 68.4%)."""
     random = np.random.default_rng(4)
