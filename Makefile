@@ -28,9 +28,10 @@ all_tests := test interop interop-commits interop-commits-s3 test-slow test-work
     simulate-mutants test-faults
 all_logs := .cache/test-all
 
-# `make test-all` runs property tests with 100 examples, and parts of fuzz, differential and test-gate: each at most eleven
-# minutes on one core, with new seeds.
-parts = PROFILE=$(or $(PROFILE),all) INPUTS=$(or $(INPUTS),20000) SEQUENCES=$(or $(SEQUENCES),800) SUITES=$(or $(SUITES),1500)
+# `make test-all` runs property tests with 100 examples, parts of fuzz, differential and test-gate with new seeds, each at
+# most eleven minutes on one core, and a fifth of the orders of simulate-orders.
+parts = PROFILE=$(or $(PROFILE),all) INPUTS=$(or $(INPUTS),20000) SEQUENCES=$(or $(SEQUENCES),800) \
+    SUITES=$(or $(SUITES),1500) ORDERS=$(or $(ORDERS),200)
 
 # The oldest versions that pyproject.toml allows. Tests that need a newer version are deselected: pyarrow reads fixed-size
 # lists with nulls from 26 on. Great Expectations leaves temporary folders to the garbage collector.
@@ -137,8 +138,8 @@ differential: $(installed) ## Run 10,000 random sequences of twelve verbs with t
 simulate: $(installed) ## Simulate the commit protocol in 10,000 worlds, and check each world (SEEDS=..., FIRST=...; RECORD=file to continue later)
 	@$(python) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES)) $(if $(RECORD),--record $(RECORD))
 
-simulate-orders: $(installed) ## Simulate two and three actors in all orders of their calls, at most 1,000, and two actors with each fault at each call
-	@$(python) -m tests.simulation --orders
+simulate-orders: $(installed) ## Simulate two and three actors in all orders of their calls, at most 1,000 (ORDERS=...), and two actors with each fault at each call
+	@$(python) -m tests.simulation --orders $(if $(ORDERS),--limit $(ORDERS))
 
 simulate-verbs: $(installed) ## Simulate concurrent verbs with real data files in 2,000 worlds (SEEDS=..., FIRST=...)
 	@$(python) -m tests.verb_simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES))
