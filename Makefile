@@ -18,8 +18,8 @@ delta_spark := .peers/delta-spark
 peer_tables := .peers/delta-spark-tables
 interop_with_spark := $(addprefix tests/interop/delta_spark/, our_tables.py sequences_by_turns.py conflicts.py turns.py column_turns.py)
 
-# One process per processor, at most four.
-in_parallel := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# One process per processor, at most four. tests/conftest.py decides which tests share a process.
+in_parallel := -n auto --maxprocesses 4 --no-loadscope-reorder
 
 # What `make test-all` runs, two at a time and in this order: targets that keep the processors busy stand between targets
 # that often wait for a server, another process or a download.

@@ -16,7 +16,6 @@ import pytest
 from lakehouse_lib import DeltaTable, InvalidArgumentError, ObjectNotFoundError, SchemaMismatchError, write_deltalake
 from lakehouse_lib.engine.base import Engine
 from tests.peers import parquet_files, plain, read_delta_rs, read_duckdb, read_engine
-from tests.slow_cases import some_slow
 from tests.table_builder import longs
 
 ROWS = pa.table(
@@ -61,7 +60,7 @@ def test_every_type_survives(tmp_path: Path, engine: Engine) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", some_slow(["text", "at", "price", "day", "flag", "id"], 2))
+@pytest.mark.parametrize("by", ["text", "at", "price", "day", "flag", "id"])
 def test_partition_values_are_the_logs(tmp_path: Path, engine: Engine, by: str) -> None:
     # delta-rs 1.6.6 cannot read the folder of a negative decimal.
     rows = ROWS.drop_columns(["ratio"]).filter(pc.fill_null(pc.greater_equal(ROWS["price"], Decimal("0.00")), True))

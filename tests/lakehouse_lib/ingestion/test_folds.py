@@ -26,7 +26,6 @@ from lakehouse_lib.ingestion.state.settled_files import SETTLED, SettledFiles, n
 from lakehouse_lib.store import LocalStore, open_store
 from tests.fault_store import FaultStore
 from tests.named_files import NamedFiles
-from tests.slow_cases import some_slow
 
 
 class KilledError(Exception):
@@ -147,7 +146,7 @@ def die() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("when", some_slow(["before", "after"], 1))
+@pytest.mark.parametrize("when", ["before", "after"])
 def test_runs_that_are_killed_at_any_call_load_each_file_once(tmp_path: Path, when: str) -> None:
     world = NamedFiles(tmp_path)
     landed: list[str] = []

@@ -93,7 +93,7 @@ def store_until_killed(root, deletions):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_cleanup_that_died_is_finished_by_the_next_one(tmp_path, kind):
     def made(root):
         log = PastLog(root).commits(14)

@@ -26,7 +26,6 @@ from lakehouse_lib import (
     write_deltalake,
 )
 from lakehouse_lib.ingestion.change_events import apply as applying
-from tests.slow_cases import some_slow
 
 Event = Callable[[], None]
 RULES: dict[str, Any] = {
@@ -258,7 +257,7 @@ def test_an_application_transaction_is_committed_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scd_type", some_slow([2, 1], 1))
+@pytest.mark.parametrize("scd_type", [2, 1])
 def test_two_loaders_at_once_give_the_table_of_a_replay(tmp_path: Path, scd_type: int) -> None:
     chance = random.Random(scd_type)
     stream = [
