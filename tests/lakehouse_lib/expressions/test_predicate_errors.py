@@ -100,12 +100,12 @@ def test_what_is_no_text_is_refused(sql):
         "s = '" + "a" * 1_000_000 + "'",
         "x = " + "9" * 1_000_000,
         "(" * 1000 + "b" + ")" * 1000,
-        "(" * 900_000,
+        "(" * 300_000,
         "NOT " * 1000 + "b",
         "NOT " * 200_000 + "b",
         "x" + " + x" * 1000 + " > 1",
         "x" + " + x" * 150 + " > 1",
-        "x" + " + x" * 100_000 + " > 1",
+        "x" + " + x" * 30_000 + " > 1",
         "x = " + "- " * 100_000 + "1",
         "CASE WHEN b THEN " * 1000 + "b" + " END" * 1000,
         "coalesce(" * 1000 + "x" + ")" * 1000 + " = 1",
@@ -125,7 +125,7 @@ def test_absurd_sizes_are_refused_quickly(sql):
     started = time.process_time()
     with pytest.raises(InvalidPredicateError) as raised:
         parse(sql, SCHEMA, table="/tables/orders")
-    assert time.process_time() - started < 60  # most of it for the tokens of 900,000 parentheses, on a slow machine
+    assert time.process_time() - started < 10
     assert len(str(raised.value)) < 1000
 
 
