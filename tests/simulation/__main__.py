@@ -40,6 +40,8 @@ def main() -> int:
     parser.add_argument("--limit", type=int, default=1_000, help="the most orders of one scenario; default: 1,000")
     parser.add_argument("--mutants", action="store_true", help="instead of seeds: find the mutants")
     options = parser.parse_args()
+    if options.limit < 1:
+        parser.error(f"argument --limit: is {options.limit}; expected at least 1")
     if options.replay is not None:
         return _replay(options.replay)
     if options.mutants:
