@@ -102,6 +102,7 @@ def forget(home: Home, person: Person) -> None:
     deltalake.DeltaTable(str(home.tables / "lineitem")).delete(f"l_orderkey in ({orders})")
 
 
+@pytest.mark.slow
 def test_queries_agree_once_the_customer_is_gone_and_not_before(home: Home, injected: Faults, person: Person) -> None:
     assert not checks.queries_agree(home, injected, person).holds
     forget(home, person)
@@ -184,6 +185,7 @@ def test_readers_agree(home: Home) -> None:
     assert checks.readers_agree(home, older=1).problems == ()
 
 
+@pytest.mark.slow
 def test_a_loaded_table_with_too_few_versions_is_found(home: Home) -> None:
     problems = checks.readers_agree(home, older=2).problems
     assert [problem.split(":")[0] for problem in problems] == ["customer", "lineitem", "orders"]

@@ -30,6 +30,7 @@ def lines(file: Path) -> list[bytes]:
     return file.read_bytes().splitlines(keepends=True)
 
 
+@pytest.mark.slow
 def test_cut_keeps_every_row_in_order_and_gives_each_file_the_header(raw: Path, landing: Path) -> None:
     for table, count in data.LANDING_FILES.items():
         header, *rows = lines(raw / f"{table}.csv")
@@ -40,6 +41,7 @@ def test_cut_keeps_every_row_in_order_and_gives_each_file_the_header(raw: Path, 
         assert header.decode().strip().split(",") == list(COLUMNS[table])
 
 
+@pytest.mark.slow
 def test_the_same_seed_spoils_the_same_rows_and_another_seed_others(raw: Path, landing: Path, tmp_path: Path) -> None:
     shutil.copytree(landing, tmp_path / "second")
     shutil.copytree(landing, tmp_path / "third")
@@ -99,6 +101,7 @@ def test_missing_keys_are_those_of_spoiled_rows_and_of_the_refused_file(raw: Pat
     assert abs(len(missing) - len(rows) - per_file) <= 1
 
 
+@pytest.mark.slow
 def test_the_erased_customer_has_rows_everywhere_and_every_order_can_be_found(raw: Path, landing: Path) -> None:
     injected = faults.inject(landing)
 

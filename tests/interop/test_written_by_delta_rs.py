@@ -23,7 +23,7 @@ from tests.peers import collected, duckdb_delta, files_delta_rs, parquet_files, 
 from tests.slow_cases import some_slow
 
 
-@pytest.fixture(params=some_slow([None, *PARTITION_COLUMNS], 2))
+@pytest.fixture(params=some_slow([*PARTITION_COLUMNS, None], 1))
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A table after append, append, delete, optimize, checkpoint, overwrite, append."""
     root = tmp_path / "a table"
@@ -299,7 +299,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in WRITERS}
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", some_slow([*WRITERS], 8))
 def test_every_version_on_both_engines(name: str, tables: dict[str, Path], engine: Engine) -> None:
     root = tables[name]
     compared = 0

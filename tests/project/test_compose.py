@@ -198,6 +198,7 @@ def test_the_s3_server_and_the_client_have_the_versions_that_are_tested() -> Non
     assert f"# {client[1]} for loads" in EXAMPLE
 
 
+@pytest.mark.slow
 def test_airflow_takes_every_command_line(tmp_path: Path) -> None:
     commands = [
         *(service["command"] for service in SERVICES.values() if service.get("command", [""])[0] == "airflow"),

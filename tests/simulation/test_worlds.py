@@ -27,6 +27,7 @@ def test_no_world_breaks_a_promise() -> None:
     assert {"ConcurrentAppendError", "ConcurrentTransactionError", "append: StoreError"} <= set(total.outcomes)
 
 
+@pytest.mark.slow
 def test_a_seed_replays_in_another_process() -> None:
     seeds = range(3)
     digests = [run(seed).digest for seed in seeds]
@@ -60,6 +61,7 @@ def test_every_order_of_two_writers(name: str, outcomes: int) -> None:
     assert len(exploration.outcomes) == outcomes
 
 
+@pytest.mark.slow
 def test_calm_worlds_know_no_store_errors() -> None:
     for seed in range(10):
         report = run(replace(plan_of(seed), weather=CALM))

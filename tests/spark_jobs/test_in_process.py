@@ -16,6 +16,7 @@ from spark_jobs.command_line import file_option
 from spark_jobs.job import Result, run_in_process
 from spark_jobs.process.private_files import in_this_process, private_path
 from tests.peers import parquet_files
+from tests.slow_cases import some_slow
 
 JOBS = {
     "compact": [],
@@ -64,7 +65,7 @@ def test_a_job_that_reads_more_bytes_needs_spark_and_has_done_nothing(table: Pat
     assert parquet_files(table) == files
 
 
-@pytest.mark.parametrize("max_bytes", [None, 1 << 30])
+@pytest.mark.parametrize("max_bytes", some_slow([None, 1 << 30], 1))
 @pytest.mark.parametrize("job", JOBS)
 def test_a_small_job_runs_here(table: Path, job: str, max_bytes: int | None) -> None:
     version = DeltaTable(table).version()

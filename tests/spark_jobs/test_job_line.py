@@ -29,6 +29,7 @@ from spark_jobs import (
 )
 from spark_jobs.command_line import Arguments, command_line
 from spark_jobs.job import run_job
+from tests.slow_cases import some_slow
 from tests.spark_jobs.loading import Shop
 
 JOBS = {
@@ -58,7 +59,7 @@ def line_of(capsys: pytest.CaptureFixture[str], job: str, *argv: str) -> tuple[i
     return code, json.loads(out)
 
 
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("job", some_slow([*JOBS], 3))
 def test_help_names_every_option(job: str) -> None:
     done = subprocess.run([sys.executable, "-m", f"spark_jobs.{job}", "--help"], capture_output=True, check=True)
     assert done.stdout.startswith(f"usage: spark_jobs.{job}".encode())

@@ -108,6 +108,7 @@ def test_mostly_tolerates_a_share_of_the_rows_that_have_a_value(
     assert set(judged(spark, rows, negative)) == ({0} if fails else set())
 
 
+@pytest.mark.slow
 def test_rule_that_needs_the_batch_first(spark: SparkSession) -> None:
     data = spark.range(1, 21).selectExpr("id", "cast(if(id = 20, 1000, id) as double) price")
     outlier = rule("expect_column_value_z_scores_to_be_less_than", "no outlier", column="price", threshold=3,

@@ -50,6 +50,7 @@ def test_worlds_come_to_every_end_and_none_breaks_a_promise() -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_seed_replays() -> None:
     histories = [run(seed).history for seed in range(3)]
     assert [run(seed).history for seed in (2, 1, 0)] == histories[::-1]

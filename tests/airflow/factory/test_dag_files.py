@@ -127,6 +127,7 @@ def test_a_customer_id_is_needed_and_taken(registry_file: Path) -> None:
     assert dag.params.validate() == {"customer_id": 4711, "erase_mentions": False}
 
 
+@pytest.mark.slow
 def test_the_plugin_is_loaded_once(registry_file: Path) -> None:
     code = """
 import logging

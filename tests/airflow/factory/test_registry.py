@@ -356,6 +356,7 @@ def test_unknown_names_list_the_known_ones(registry_file: Path) -> None:
         load_registry().subject("nobody")
 
 
+@pytest.mark.slow
 def test_reading_it_imports_nothing_heavy(registry_file: Path) -> None:
     code = """
 import sys

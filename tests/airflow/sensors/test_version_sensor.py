@@ -109,6 +109,7 @@ def test_bad_versions_are_refused(tmp_path: Path) -> None:
         sensor(tmp_path / "t", mode="reschedule", deferrable=False).execute({})
 
 
+@pytest.mark.slow
 def test_looking_imports_neither_arrow_nor_spark(tmp_path: Path) -> None:
     commit(tmp_path / "t", 0, 1)
     code = f"""

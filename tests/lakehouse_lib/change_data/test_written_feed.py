@@ -72,7 +72,7 @@ def named_files(root: Path) -> set[Path]:
     return {root.resolve() / path for path in paths}
 
 
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("kind", some_slow([*TABLES], 2))
 def test_each_verb_records_its_changes(tmp_path: Path, kind: str, engine: Engine) -> None:
     table = made(tmp_path, kind=kind, engine=engine)
     table.delete("id IN (3, 14)")

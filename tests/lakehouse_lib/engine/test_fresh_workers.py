@@ -16,6 +16,7 @@ from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Piece
 from lakehouse_lib.engine.spark.disk_exchange import ScatterToDisk, by_group, gather_from_disk, scatter_to_disk
+from tests.slow_cases import some_slow
 
 WORKER = """
 import sys
@@ -68,8 +69,8 @@ class FreshWorkers(ArrowEngine):
 
 @pytest.mark.parametrize(
     "verb",
-    [lambda table: table.optimize.compact(), lambda table: table.optimize.z_order(["id", "name"])],
-    ids=["compact", "z_order"],
+    some_slow([lambda table: table.optimize.z_order(["id", "name"]), lambda table: table.optimize.compact()], 1),
+    ids=["z_order", "compact"],
 )
 def test_workers_that_rewrite_files_load_no_pandas(tmp_path: Path, verb: Callable[[DeltaTable], object]) -> None:
     rows = pa.table({"id": range(1000), "name": [f"n{i % 7}" for i in range(1000)], "x": [None, 1.5] * 500})
@@ -84,7 +85,7 @@ def test_workers_that_rewrite_files_load_no_pandas(tmp_path: Path, verb: Callabl
     assert len(DeltaTable(tmp_path / "t").file_uris()) == 1
 
 
-@pytest.mark.parametrize("verb", ["compact()", "z_order(['id', 'name'], target_size=20_000)"])
+@pytest.mark.parametrize("verb", some_slow(["z_order(['id', 'name'], target_size=20_000)", "compact()"], 1))
 def test_a_process_that_rewrites_files_loads_no_pandas(tmp_path: Path, verb: str) -> None:
     rows = pa.table({"id": range(10_000), "name": [f"n{i % 7}" for i in range(10_000)], "x": [None, 1.5] * 5_000})
     for _ in range(2):

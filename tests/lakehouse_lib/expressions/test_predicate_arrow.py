@@ -141,6 +141,7 @@ def test_arithmetic_beyond_a_long_is_said_so():
     assert "to the other side" in str(raised.value.hint)
 
 
+@pytest.mark.slow
 def test_ten_thousand_values_are_fast():
     schema = Schema([Field("x", "long")])
     table = pa.table({"x": pa.array(range(1_000_000))})

@@ -75,6 +75,7 @@ def test_a_fleet_is_planned_maintained_and_then_has_nothing_to_do(tmp_path: Path
     assert DeltaTable(tmp_path / "records/runs").to_pyarrow_table().num_rows == 4
 
 
+@pytest.mark.slow
 def test_the_gain_of_a_z_order_in_several_commits_is_that_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +96,7 @@ def test_the_gain_of_a_z_order_in_several_commits_is_that_of_all(
     assert gains[0] == gains[1] > 0
 
 
+@pytest.mark.slow
 def test_small_files_in_the_order_of_a_column_are_merged_and_not_z_ordered(tmp_path: Path) -> None:
     root = tmp_path / "events"
     for first in range(0, 10_000, 500):
@@ -185,6 +187,7 @@ def test_a_budget_that_is_too_small_for_every_step_is_refused(tmp_path: Path) ->
         Budget(seconds=0)
 
 
+@pytest.mark.slow
 def test_removed_files_are_vacuumed_once(tmp_path: Path) -> None:
     root = made(tmp_path / "t")
     DeltaTable(root).optimize.compact()
@@ -246,6 +249,7 @@ def test_the_next_try_of_a_killed_run_does_not_wait_for_its_lease(tmp_path: Path
     assert {entry.status for entry in entries} == {"done"}
 
 
+@pytest.mark.slow
 def test_a_step_whose_effect_cannot_be_measured_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, record = table_of(made(tmp_path / "t"), cluster_by=("id",), target_file_size=8_000), record_of(tmp_path)
 
@@ -275,6 +279,7 @@ def test_a_rewrite_makes_its_own_upkeep_due(tmp_path: Path) -> None:
     assert len(list(root.glob("*.parquet"))) == 1
 
 
+@pytest.mark.slow
 def test_upkeep_that_the_plan_has_deferred_waits_for_the_next_run(tmp_path: Path) -> None:
     root = made(tmp_path / "t")
     DeltaTable(root).optimize.compact()

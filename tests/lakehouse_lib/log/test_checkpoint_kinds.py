@@ -19,6 +19,7 @@ from tests.checkpoint_files import put_classic, put_parts, put_sidecar, put_v2
 from tests.lakehouse_lib.log.five_versions import AT, files_of, head, state_of
 from tests.log_builder import SCHEMA
 from tests.peers import files_delta_rs, plain, read_duckdb
+from tests.slow_cases import some_slow
 from tests.table_builder import paths_of
 
 
@@ -95,7 +96,7 @@ def test_every_kind_says_what_the_commits_say(table, kind):
         load_snapshot(table, AT - 1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some_slow(KINDS, 3))
 def test_the_others_read_the_same_rows(table, kind):
     kind(table)
     _cut(table)
@@ -116,7 +117,7 @@ def test_a_checkpoint_of_any_kind_counts_for_the_latest_version(table, kind):
 
 
 @pytest.mark.parametrize("broken", [b"", b"PAR1", b"{", b'{"add": {"size": 1}}\n', "truncated", "sidecar"])
-@pytest.mark.parametrize("kind", [_classic, _parts, _v2_parquet, _v2_json, _classic_named_v2])
+@pytest.mark.parametrize("kind", some_slow([_classic, _v2_parquet, _parts, _v2_json, _classic_named_v2], 2))
 def test_an_unreadable_checkpoint_is_passed_over_for_the_commits(table, kind, broken):
     expected = state_of(table)
     path = kind(table)[0]
@@ -181,7 +182,7 @@ def _with_views(kind):
     return kind
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some_slow(KINDS, 3))
 def test_text_may_be_in_views(table, kind):
     expected = state_of(table)
     kind(table)

@@ -188,6 +188,7 @@ def test_row_groups_do_not_pile_up(tmp_path):
     assert footer.num_rows == 2 + 50
 
 
+@pytest.mark.slow
 def test_writing_loads_no_pandas(tmp_path):
     for policy in ("classic", "v2"):
         put(start(tmp_path / policy, policy), 1, add("a"), {"txn": {"appId": "x", "version": 1}})

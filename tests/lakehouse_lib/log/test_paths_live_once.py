@@ -64,7 +64,7 @@ def ids(root):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(("first", "last"), [(1, 6), (0, 6), (2, 5)])
+@pytest.mark.parametrize(("first", "last"), some_slow([(2, 5), (1, 6), (0, 6)], 1))
 def test_rows_are_those_of_delta_rs_beside_a_compaction_that_is_not_reconciled(tmp_path, order, first, last):
     for number in range(3):
         write_deltalake(tmp_path, pa.table({"id": [10 * number + offset for offset in range(4)]}), mode="append")
@@ -220,7 +220,7 @@ ROADS = {
 
 
 @pytest.mark.parametrize("kind", some_slow(["classic", "v2"], 1))
-@pytest.mark.parametrize("road", some_slow(list(ROADS), 4))
+@pytest.mark.parametrize("road", some_slow(list(ROADS), 2))
 def test_a_checkpoint_with_an_add_twice_is_refused_where_nothing_else_has_the_version(tmp_path, road, kind):
     store = checkpointed(tmp_path, kind)
     store.delete_many([file_names.commit(version) for version in range(3)])

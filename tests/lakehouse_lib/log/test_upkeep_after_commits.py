@@ -26,6 +26,7 @@ from lakehouse_lib.transaction import optimistic_transaction, post_commit
 from tests.log_builder import put
 from tests.log_histories import DAY, WEEK, all_seen
 from tests.peers import files_delta_rs, plain, read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 
 DAYS = DAY / 1000
 
@@ -114,7 +115,9 @@ def verbs(path, hooks):
     }
 
 
-@pytest.mark.parametrize("verb", ["write", "delete", "update", "merge", "compact", "z_order", "create", "repair"])
+@pytest.mark.parametrize(
+    "verb", some_slow(["write", "merge", "compact", "create", "delete", "update", "z_order", "repair"], 4)
+)
 def test_a_commit_cleans_up_if_it_is_told_to(tmp_path, verb):
     """Without a checkpoint of its own, and although the property says no."""
     grow(tmp_path, 12, configuration={**WEEK, "delta.enableExpiredLogCleanup": "false"})

@@ -22,6 +22,7 @@ from tests.days_table import record_reads
 from tests.fault_store import FaultStore
 from tests.lakehouse_lib.log.v2_checkpoints import META, PROTOCOL, checkpoint, cut, top
 from tests.log_builder import add, put, remove
+from tests.slow_cases import some_slow
 from tests.table_builder import paths_of
 
 
@@ -219,7 +220,7 @@ def test_an_older_versions_checkpoint_takes_nothing_over(table):
 
 
 @pytest.mark.parametrize("at", ["_sidecars/", ".checkpoint.", "_last_checkpoint"])
-@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("before", some_slow([True, False], 1))
 def test_a_crash_anywhere_loses_nothing(table, at, before):
     put(table, 1, add("new"), remove("f000"))
     expected = paths_of(load_snapshot(table))

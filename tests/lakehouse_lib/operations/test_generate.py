@@ -18,6 +18,7 @@ from lakehouse_lib.symlink_manifests import FOLDER
 from lakehouse_lib.transaction import OptimisticTransaction, post_commit
 from tests.fault_store import FaultStore
 from tests.peers import plain
+from tests.slow_cases import some_slow
 
 FRESH = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
 PARTS = [None, "x", "a b", "c/d=e", "ü%20"]
@@ -84,7 +85,7 @@ def test_the_lines_are_those_of_delta_rs(tmp_path: Path) -> None:
     assert {folder: sorted(paths) for folder, paths in listed(tmp_path).items()} == own
 
 
-@pytest.mark.parametrize("partition_by", [None, ["part"]], ids=["whole", "partitioned"])
+@pytest.mark.parametrize("partition_by", some_slow([["part"], None], 1), ids=["partitioned", "whole"])
 def test_the_property_keeps_them_fresh(tmp_path: Path, partition_by: list[str] | None) -> None:
     chance = random.Random(1)
     write_deltalake(tmp_path, data(0), partition_by=partition_by, configuration=FRESH)

@@ -83,7 +83,7 @@ def described(root: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", some_slow(range(12), 3))
+@pytest.mark.parametrize("seed", some_slow(range(12), 1))
 def test_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     """Random verbs and then some restores; after each, both tables are the same."""
     chance = random.Random(seed)

@@ -254,6 +254,7 @@ def test_a_secure_line_that_breaks_within_an_object_is_asked_again(store):
     assert store._client.call("x", breaking) == b"all of it"
 
 
+@pytest.mark.slow
 def test_a_server_that_was_silent_until_the_deadline_is_asked_once_a_request(location, s3_server):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

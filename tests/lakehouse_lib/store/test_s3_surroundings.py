@@ -91,6 +91,7 @@ def test_a_proxy_that_boto3_takes_is_taken_for_data_files(s3_server, monkeypatch
     assert len(hosts) > by_boto3 > 0
 
 
+@pytest.mark.slow
 def test_a_lock_that_a_thread_holds_at_a_fork_is_free_in_the_child(s3_server, location):
     store = open_store(location, s3_server.options)
     store.put("x", b"1")

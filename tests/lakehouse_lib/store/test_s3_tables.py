@@ -135,6 +135,7 @@ REQUESTS = {
 }
 
 
+@pytest.mark.slow
 def test_of_a_large_file_the_columns_that_are_asked_for_are_read(s3_server, location):
     count = 1_200_000
     noise = np.random.default_rng(0)

@@ -26,6 +26,7 @@ from lakehouse_lib import (
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine
 from tests.peers import parquet_files, plain, read_by_all
+from tests.slow_cases import some_slow
 
 ROOT = Path(__file__).parents[3]
 ROWS = 2_500
@@ -256,7 +257,7 @@ def written_by(verb: str, root: Path, engine: Engine, own_properties: WriterProp
         table.optimize.z_order(["id"], [("kind", "=", "kind 1")], None, None, None, None, None, own_properties)
 
 
-@pytest.mark.parametrize("verb", ["write", "delete", "update", "merge", "compact", "z_order"])
+@pytest.mark.parametrize("verb", some_slow(["write", "update", "compact", "delete", "merge", "z_order"], 3))
 def test_each_verb_writes_by_its_properties(tmp_path: Path, engine: Engine, verb: str) -> None:
     own_properties = WriterProperties(
         compression="GZIP", max_row_group_size=40, column_properties={"text": ColumnProperties(dictionary_enabled=True)}

@@ -202,6 +202,7 @@ def test_another_load_creates_the_shared_quarantine_first(tmp_path: Path, monkey
     assert (north.ids(), south.ids()) == ([1], [1])
 
 
+@pytest.mark.slow
 def test_a_load_imports_neither_spark_nor_pandas(shop: Shop) -> None:
     shop.land("a.csv", "1,5,x", "bad,5,x", "2,-1,y", "3,5")
     (shop.folder / "suite.json").write_text(json.dumps(suite(PRICE_RULE)))
@@ -289,6 +290,7 @@ def test_an_unknown_commit_is_not_reported_as_another_run(shop: Shop, monkeypatc
     assert shop.ids() == [1]
 
 
+@pytest.mark.slow
 def test_tables_in_s3(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     shop.land("a.csv", "1,5,x", "2,-1,y", "bad,1,z", "3,5,w")

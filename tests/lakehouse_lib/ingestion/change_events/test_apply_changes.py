@@ -26,6 +26,7 @@ from lakehouse_lib import (
     write_deltalake,
 )
 from lakehouse_lib.ingestion.change_events import apply as applying
+from tests.slow_cases import some_slow
 
 Event = Callable[[], None]
 RULES: dict[str, Any] = {
@@ -279,7 +280,7 @@ def test_two_loaders_at_once_give_the_table_of_a_replay(tmp_path: Path, scd_type
     assert rows_of(tmp_path / "raced") == rows_of(tmp_path / "expected")
 
 
-@pytest.mark.parametrize("scd_type", [1, 2])
+@pytest.mark.parametrize("scd_type", some_slow([2, 1], 1))
 @pytest.mark.parametrize("transactions", [[], [Transaction("deletions", 1)]])
 @pytest.mark.parametrize("overlap", ["deletion within insert", "insert within deletion", "killed within insert"])
 def test_a_deletion_beside_an_earlier_event_of_its_key(

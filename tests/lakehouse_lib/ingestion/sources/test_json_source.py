@@ -12,6 +12,7 @@ from tests.landed_files import landed
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 
 
+@pytest.mark.slow
 def test_line_of_any_depth_goes_to_quarantine(tmp_path: Path) -> None:
     """Python can parse JSON of a depth that it cannot write; the depth depends on the call stack."""
     depths = range(900, 1100)

@@ -54,7 +54,7 @@ COUNTS = [
 ]
 
 
-@pytest.mark.parametrize("seed", some_slow(range(16), 2))
+@pytest.mark.parametrize("seed", some_slow(range(16), 1))
 def test_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     """Some merges in a row; after each, both tables have the same rows."""
     chance = random.Random(seed)
@@ -250,7 +250,7 @@ def test_one_key_for_many_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])
-@pytest.mark.parametrize("verb", some_slow(["merge", "compact", "append", "delete", "update"], 3))
+@pytest.mark.parametrize("verb", some_slow(["merge", "compact", "append", "delete", "update"], 2))
 def test_concurrent_writers(tmp_path: Path, verb: str, properties: dict[str, str]) -> None:
     """Another writer commits after the merge has read its version: each key exists once, with the merge's value."""
     made(tmp_path, **properties)
@@ -308,6 +308,7 @@ def test_keys_that_are_equal_as_doubles(
     assert (metrics["num_target_rows_updated"], metrics["num_target_rows_inserted"]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_wide_values_of_the_source_for_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge_sides, "_PORTION_BYTES", 10_000)
     write_deltalake(tmp_path, pa.table({"k": [1] * 500 + [2] * 500, "v": ["old"] * 1000}))

@@ -78,7 +78,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize("seed", some_slow(range(12), 2))
+@pytest.mark.parametrize("seed", some_slow(range(12), 1))
 def test_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     """Some updates in a row; after each, both tables have the same rows."""
     chance = random.Random(seed)
@@ -304,7 +304,7 @@ class TestConcurrentWriters:
         return [row for row in read if (row["count"] == 7) != (row["name"] == "updated")]
 
     @pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copies", "vectors"])
-    @pytest.mark.parametrize("verb", some_slow(["delete", "compact", "append", "update", "z_order"], 3))
+    @pytest.mark.parametrize("verb", some_slow(["delete", "compact", "append", "update", "z_order"], 2))
     def test_every_matching_row_is_updated_once(self, tmp_path: Path, verb: str, properties: dict[str, str]) -> None:
         others = {
             "append": lambda table: write_deltalake(table, rows(3 * ROWS), mode="append"),

@@ -83,7 +83,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("value", "partitioned"),
     some_slow(
-        [("true", True), ("auto", False), ("legacy", True), ("true", False), ("auto", True), ("legacy", False)], 2
+        [("true", True), ("auto", False), ("legacy", True), ("true", False), ("auto", True), ("legacy", False)], 1
     ),
 )
 @pytest.mark.usefixtures("few")

@@ -45,7 +45,7 @@ def history_of_changes(root: Path, seed: int, vectors: bool) -> int:
 
 
 @pytest.mark.parametrize("vectors", [False, True])
-@pytest.mark.parametrize("seed", some_slow(range(4), 2))
+@pytest.mark.parametrize("seed", some_slow(range(4), 1))
 def test_a_compaction_replaces_its_commits(tmp_path: Path, seed: int, vectors: bool) -> None:
     versions = history_of_changes(tmp_path, seed, vectors)
     before = DeltaTable(tmp_path)

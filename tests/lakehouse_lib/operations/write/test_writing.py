@@ -361,6 +361,7 @@ sys.exit("pandas" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_an_append_imports_no_pandas(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", WRITTEN, str(tmp_path / "table")], check=True)
 

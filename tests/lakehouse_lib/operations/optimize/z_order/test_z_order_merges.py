@@ -118,6 +118,7 @@ def test_only_cells_with_new_rows_are_rewritten(tmp_path: Path) -> None:
     table.check()
 
 
+@pytest.mark.slow
 def test_rows_of_cells_with_few_new_rows_become_a_run(tmp_path: Path) -> None:
     table = Growing(tmp_path)
     (first,) = table.runs
@@ -132,6 +133,7 @@ def test_rows_of_cells_with_few_new_rows_become_a_run(tmp_path: Path) -> None:
     table.check()
 
 
+@pytest.mark.slow
 def test_a_cell_that_grows_is_divided(tmp_path: Path) -> None:
     table = Growing(tmp_path)
     (first,) = table.runs
@@ -201,6 +203,7 @@ def test_without_its_tree_the_partition_is_z_ordered_as_a_whole(tmp_path: Path, 
     table.check()
 
 
+@pytest.mark.slow
 def test_a_table_z_ordered_before_trees_were_saved_gets_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as earlier:
         earlier.setattr(tags, "CELL", "other")
@@ -250,6 +253,7 @@ def test_rows_deleted_meanwhile_are_deleted_in_their_cells(tmp_path: Path, engin
     assert read_by_all(tmp_path).equals(expected)
 
 
+@pytest.mark.slow
 def test_a_value_heavier_than_a_file_grows_in_its_cell(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     count = 0
@@ -271,6 +275,7 @@ def test_a_value_heavier_than_a_file_grows_in_its_cell(tmp_path: Path) -> None:
     assert DeltaTable(tmp_path).optimize.z_order(["v"], target_size=size)["numFilesAdded"] == 0
 
 
+@pytest.mark.slow
 def test_a_renamed_column_keeps_its_cells_and_a_widened_one_does_not(tmp_path: Path) -> None:
     kinds = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
     random = np.random.default_rng(2)

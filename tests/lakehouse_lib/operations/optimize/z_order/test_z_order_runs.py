@@ -24,6 +24,7 @@ from lakehouse_lib.store import open_store
 from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.log_builder import put
 from tests.peers import files_delta_rs, read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 from tests.table_builder import write_files
 from tests.table_copies import CopyOf
 
@@ -116,7 +117,16 @@ def test_a_full_run_makes_one_run_of_all(table: Path) -> None:
 
 @pytest.mark.parametrize(
     ("columns", "factor", "is_rewritten"),
-    [(["item"], 1, True), (["customer", "item", "id"], 1, True), (BY, 3, True), (BY, 1 / 3, True), (BY, 1.3, False)],
+    some_slow(
+        [
+            (["item"], 1, True),
+            (BY, 3, True),
+            (BY, 1.3, False),
+            (["customer", "item", "id"], 1, True),
+            (BY, 1 / 3, True),
+        ],
+        3,
+    ),
 )
 def test_other_columns_or_another_file_size_z_order_all_files_again(
     table: Path, columns: list[str], factor: float, is_rewritten: bool
