@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tests.interop.example_tables import DELTA_RS, LAKEHOUSE, Examples, changes, described, table_of
+from tests.slow_cases import some_slow
 
 EXAMPLES = Examples()
 
@@ -308,7 +309,7 @@ def changed_rows_by_a_predicate(m: Any, path: str) -> Any:
     return changes(table.load_cdf(starting_version=1, predicate=predicate, columns=["id", "name", "_change_type"]))
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", some_slow([*EXAMPLES], 15))
 def test_the_same_code_gives_the_same_table(name: str, tmp_path: Path) -> None:
     results = [EXAMPLES[name](m, str(tmp_path / side)) for m, side in ((LAKEHOUSE, "ours"), (DELTA_RS, "theirs"))]
     assert results[0] == results[1]

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from tests.interop.example_tables import DELTA_RS, LAKEHOUSE, Examples, described, table_of
+from tests.slow_cases import some_slow
 
 EXAMPLES = Examples()
 
@@ -258,7 +259,7 @@ def a_repair_removes_missing_files(m: Any, path: str) -> Any:
 DELTA_RS_ERROR = deltalake.exceptions.DeltaError
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", some_slow([*EXAMPLES], 12))
 def test_the_same_code_gives_the_same_table(name: str, tmp_path: Path) -> None:
     results = [EXAMPLES[name](m, str(tmp_path / side)) for m, side in ((LAKEHOUSE, "ours"), (DELTA_RS, "theirs"))]
     assert results[0] == results[1]

@@ -42,6 +42,7 @@ def parse_all() -> dict[str, object]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+@pytest.mark.slow
 def test_all_files_import_in_under_a_second(registry_file: Path) -> None:
     parse = parse_all()
     assert float(str(parse["seconds"])) < 1.0

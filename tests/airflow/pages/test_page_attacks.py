@@ -16,6 +16,7 @@ from tests.airflow.conftest import LEDGER_KEY
 from tests.airflow.dag_runs import api_client
 from tests.airflow.erasure_runs import ledger
 from tests.airflow.pages.page_requests import BROWSER, REQUEST, VALUES
+from tests.slow_cases import some_slow
 
 pytestmark = pytest.mark.usefixtures("airflow_db")
 
@@ -82,7 +83,7 @@ def answers(client: Any, routes: list[Any], value: str) -> Iterator[tuple[str, A
             yield path, client.get(path, params={parameter.name: value}, headers=BROWSER, follow_redirects=False)
 
 
-@pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("value", some_slow(HOSTILE, 4), ids=range(len(HOSTILE)))
 def test_a_hostile_value_is_text_and_opens_nothing(hostile: Path, routes: list[Any], value: str) -> None:
     count = 0
     for path, answer in answers(api_client(), routes, value):

@@ -15,6 +15,7 @@ import pytest
 
 from lakehouse_lib.cli.main import main
 from tests.peers import read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 from tests.table_copies import CopyOf
 
 DATA = Path(__file__).parents[2] / "data"
@@ -69,7 +70,7 @@ def of(words: list[str], table: Path) -> list[str]:
     return [str(table) if word == "TABLE" else word for word in words]
 
 
-@pytest.mark.parametrize("words", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("words", some_slow([*CHANGES.values()], 4), ids=CHANGES)
 def test_without_run_the_folder_stays_as_it_is(
     table: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,7 +85,7 @@ def test_without_run_the_folder_stays_as_it_is(
     assert content(table) == before
 
 
-@pytest.mark.parametrize("words", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("words", some_slow([*CHANGES.values()], 4), ids=CHANGES)
 def test_with_run_other_readers_see_the_same_rows(
     table: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -215,7 +215,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date"])
-@pytest.mark.parametrize("seed", some_slow(range(20), 2))
+@pytest.mark.parametrize("seed", some_slow(range(20), 1))
 def test_conditions_on_sources_prune_partitions_and_lose_no_row(seed: int, kind: str) -> None:
     """Against the values that a session in any time zone computes."""
     chance = random.Random(f"{seed} {kind}")

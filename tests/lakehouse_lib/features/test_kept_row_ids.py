@@ -38,6 +38,7 @@ from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from tests.deletion_vector_bytes import delete_by_vector, inline
 from tests.fault_store import FaultStore, each
 from tests.peers import collected, parquet_files, read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 from tests.tracked_tables import STABLE, ids_on_disk, rows, tracked_rows
 
 ROW_TRACKING = {"rowTracking", "domainMetadata"}
@@ -75,7 +76,7 @@ def set_properties(root: Path, configuration: dict[str, str]) -> None:
     assert isinstance(transaction.commit(), Committed)
 
 
-@pytest.mark.parametrize("partition_by", [None, ["part"]], ids=["whole", "partitioned"])
+@pytest.mark.parametrize("partition_by", some_slow([["part"], None], 1), ids=["partitioned", "whole"])
 def test_ids_stay_through_every_verb(tmp_path: Path, engine: Engine, partition_by: list[str] | None) -> None:
     tracked_rows(tmp_path, STABLE, partition_by)
     assigned_ids = ids_on_disk(tmp_path)

@@ -222,6 +222,7 @@ def test_a_table_that_cannot_be_planned_or_run_does_not_stop_the_others(tmp_path
     }
 
 
+@pytest.mark.slow
 def test_one_process_maintains_a_table(tmp_path: Path) -> None:
     root, record = made(tmp_path / "t"), record_of(tmp_path)
     with lease(record.records, "elsewhere", "run"), lease(record.records, open_store(root).root, "run", seconds=0.3):

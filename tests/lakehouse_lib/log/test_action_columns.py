@@ -12,6 +12,7 @@ from lakehouse_lib.log.commits import action_lines
 from lakehouse_lib.log.commits.action_columns import FileParser
 from lakehouse_lib.log.commits.commit_file import CommitActions, parse_commit
 from tests.log_builder import METADATA, PROTOCOL, add, remove
+from tests.slow_cases import some_slow
 
 COLUMNS, LINES = 0, 2**60  # the size in bytes from which pieces are parsed by the columnar parser
 VECTOR = {"storageType": "u", "pathOrInlineDv": "x" * 20, "offset": 1, "sizeInBytes": 36, "cardinality": 2}
@@ -139,7 +140,7 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("actions", LEFT.values(), ids=LEFT)
+@pytest.mark.parametrize("actions", some_slow([*LEFT.values()], 15), ids=LEFT)
 def test_whatever_is_in_doubt_is_left_to_the_line_parser(actions):
     assert not is_columnar(*actions)
     agree(lines_of(*actions))

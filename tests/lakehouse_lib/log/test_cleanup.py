@@ -18,6 +18,7 @@ from tests.fault_store import FaultStore
 from tests.log_builder import METADATA, PROTOCOL, add, put
 from tests.log_histories import KINDS, NOT_THERE, WEEK, PastLog, all_seen, at, clean, state_at, weekly
 from tests.peers import read_delta_rs, read_duckdb
+from tests.slow_cases import some_slow
 from tests.table_builder import longs
 
 
@@ -353,7 +354,7 @@ def test_history_begins_where_the_log_does(tmp_path):
 # Other writers.
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some_slow([*KINDS], 2))
 def test_others_read_what_is_kept(tmp_path, kind):
     for version in range(16):
         pq.write_table(longs(id=[version]), tmp_path / f"f{version}")

@@ -120,6 +120,7 @@ def test_a_missing_time_of_a_table_that_has_them_is_an_error(tmp_path):
     assert caught.value.version == 1
 
 
+@pytest.mark.slow
 def test_the_version_of_a_moment_reads_few_commits(tmp_path, monkeypatch):
     store = _with_times(tmp_path, list(range(200)))
     store.put(file_names.LAST_CHECKPOINT, b"{}")

@@ -24,6 +24,7 @@ from lakehouse_lib.privacy.key_texts import KeyTexts, spellings
 from lakehouse_lib.privacy.purge import PurgeResult, prove, purge
 from lakehouse_lib.store import LocalStore
 from tests.deletion_vector_bytes import delete_by_vector, in_file
+from tests.slow_cases import some_slow
 
 IS_1 = "id = 1"
 NOW = timedelta(0)
@@ -179,7 +180,7 @@ STRAYS = [
 ]
 
 
-@pytest.mark.parametrize("name", STRAYS)
+@pytest.mark.parametrize("name", some_slow([*STRAYS], 5))
 def test_a_copy_is_found_by_its_content_under_any_name(table: Path, name: str) -> None:
     purged(table)
     (table / name).parent.mkdir(parents=True, exist_ok=True)

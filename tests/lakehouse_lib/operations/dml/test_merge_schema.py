@@ -34,17 +34,20 @@ def run(table: Any, data: Any, clauses: list[Clause], **arguments: Any) -> dict[
 
 @pytest.mark.parametrize(
     "clauses",
-    [
-        [UPDATE_ALL, INSERT_ALL],
-        [UPDATE_ALL],
-        [INSERT_ALL],
-        [("when_matched_update_all", {"except_cols": ["rank"]})],
-        [("when_matched_update", {"updates": {"rank": "source.rank"}})],
-        [("when_not_matched_insert", {"updates": {"id": "source.id", "city": "source.city"}})],
-        [("when_matched_delete", {}), ("when_not_matched_insert_all", {"predicate": "source.rank = 8"})],
-        [("when_not_matched_by_source_update", {"updates": {"name": "'gone'"}}), UPDATE_ALL],
-        [("when_matched_update", {"updates": {"name": "source.name"}})],
-    ],
+    some_slow(
+        [
+            [UPDATE_ALL, INSERT_ALL],
+            [("when_matched_update_all", {"except_cols": ["rank"]})],
+            [("when_matched_update", {"updates": {"rank": "source.rank"}})],
+            [("when_not_matched_insert", {"updates": {"id": "source.id", "city": "source.city"}})],
+            [("when_matched_delete", {}), ("when_not_matched_insert_all", {"predicate": "source.rank = 8"})],
+            [UPDATE_ALL],
+            [INSERT_ALL],
+            [("when_not_matched_by_source_update", {"updates": {"name": "'gone'"}}), UPDATE_ALL],
+            [("when_matched_update", {"updates": {"name": "source.name"}})],
+        ],
+        5,
+    ),
 )
 @pytest.mark.parametrize("partition_by", some_slow([["name"], None], 1))
 def test_beside_delta_rs(tmp_path: Path, clauses: list[Clause], partition_by: list[str] | None) -> None:

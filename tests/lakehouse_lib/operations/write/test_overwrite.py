@@ -54,7 +54,7 @@ CONDITIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
 }
 
 
-@pytest.mark.parametrize("properties", [{}, VECTORS, ROW_IDS], ids=["copies", "vectors", "ids"])
+@pytest.mark.parametrize("properties", some_slow([VECTORS, {}, ROW_IDS], 1), ids=["vectors", "copies", "ids"])
 @pytest.mark.parametrize("seed", some_slow(range(6), 1))
 def test_beside_delta_rs(tmp_path: Path, seed: int, properties: dict[str, str]) -> None:
     """Some overwrites in a row; after each, both tables have the same rows."""

@@ -42,7 +42,7 @@ class TestConcurrentWriters:
     LOW = Write(mode="overwrite", predicate="id < 10")
     DYNAMIC = Write(mode="overwrite", partition_overwrite_mode="dynamic")
 
-    @pytest.mark.parametrize("options", [P0, LOW, DYNAMIC], ids=["partition", "rows", "dynamic"])
+    @pytest.mark.parametrize("options", some_slow([LOW, P0, DYNAMIC], 1), ids=["rows", "partition", "dynamic"])
     @pytest.mark.parametrize(
         ("other", "error"),
         [

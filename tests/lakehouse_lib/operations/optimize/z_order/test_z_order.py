@@ -84,6 +84,7 @@ def test_the_log_says_what_happened(table, exchange_engine):
     assert '"dataChange":true' not in log.replace(" ", "")
 
 
+@pytest.mark.slow
 def test_every_type_is_a_key_and_survives(tmp_path, exchange_engine):
     count = 3_000
     random = np.random.default_rng(5)
