@@ -9,7 +9,7 @@ block, so that row groups and pages can be skipped too, and writes the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakehouse_lib.arrow.repeated_text import concatenated, with_dictionaries, without_dictionaries
 from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
@@ -93,7 +94,8 @@ class OutputFile:
 
 def scatter(task: ScatterTask) -> Iterator[Piece]:
     """The pieces with the rows of a task, sorted by leaf. The ``order`` of a piece is the number of its block."""
-    return pieces_of(task.loads, partial(_stored, task.reader))
+    keys = {name for load in task.loads for name in load.layout.columns}
+    return pieces_of(task.loads, partial(_stored, task.reader, keys))
 
 
 def gather(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
@@ -106,7 +108,7 @@ def _write(file: OutputFile, pieces: Iterator[Piece]) -> pa.Table:
     names = column_names(file.target.layout)
     writer = DataFileWriter(file.target, file.values)
     try:
-        for rows in rows_in_order(pieces, file.columns):
+        for rows in map(without_dictionaries, rows_in_order(pieces, file.columns)):
             writer.write(pa.Table.from_arrays(rows.columns, names=names))
             writer.flush()
         files = files_table(writer.finish(), data_change=file.target.data_change)
@@ -157,9 +159,9 @@ def row_groups(reader: TableReader, source: FilePart) -> Iterator[tuple[DataFile
             yield file, index
 
 
-def _stored(reader: TableReader, source: FilePart) -> Iterator[pa.Table]:
+def _stored(reader: TableReader, key_columns: Collection[str], source: FilePart) -> Iterator[pa.Table]:
     for file, index in row_groups(reader, source):
-        yield reader.row_group(file, index, {})
+        yield with_dictionaries(reader.row_group(file, index, {}), except_columns=key_columns)
 
 
 def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Table]]:
@@ -201,7 +203,7 @@ def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Tabl
 def _pieces(pending: Mapping[tuple[int, int], Sequence[pa.Table]]) -> Iterator[Piece]:
     """The rows of each file and block as Arrow IPC streams of bounded size."""
     for (file, block), parts in pending.items():
-        rows = pa.concat_tables(parts)
+        rows = concatenated(parts)
         if len(rows) < _SMALL_BATCH_ROWS * len(parts):
             rows = rows.combine_chunks()
         count = min(len(rows), max(1, len(rows) * _PIECE_BYTES // max(rows.nbytes, 1)))
@@ -230,13 +232,13 @@ def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
                 rows = stream.read_all()
             while count + len(rows) >= _BLOCK_ROWS:
                 room = _BLOCK_ROWS - count
-                yield pa.concat_tables([*pending, rows.slice(0, room)])
+                yield concatenated([*pending, rows.slice(0, room)])
                 pending, count, rows = [], 0, rows.slice(room)
             if len(rows):
                 pending.append(rows)
                 count += len(rows)
         if count:
-            yield pa.concat_tables(pending)
+            yield concatenated(pending)
 
 
 def _row_groups(rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:

@@ -126,6 +126,18 @@ def test_every_type_is_a_key_and_survives(tmp_path, exchange_engine):
         assert str(read_delta_rs(uri).to_pydict()) == str(before.to_pydict())
 
 
+def test_text_of_few_values_in_one_file_and_of_many_in_another(tmp_path, exchange_engine):
+    numbers = np.arange(2_000)
+    states = pa.array([None, "open", "paid"]).take(pa.array(numbers % 3))
+    uri = str(tmp_path / "table")
+    for text in (states, pa.array([f"note {number}" for number in numbers]), states):
+        write_deltalake(uri, pa.table({"n": numbers, "text": text}), mode="append")
+    before = read_delta_rs(uri)
+    assert z_order(snapshot_of(uri), exchange_engine, ["n"], target_size=target_for(uri, 3)).version == 3
+    assert read_delta_rs(uri).equals(before)
+    assert pq.read_schema(DeltaTable(uri).file_uris()[0]).field("text").type == pa.string()
+
+
 @pytest.mark.parametrize("column", ["text", "number"])
 def test_nulls_and_equal_values_stay_together(tmp_path, column):
     random = np.random.default_rng(6)
