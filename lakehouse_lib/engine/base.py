@@ -53,18 +53,18 @@ def is_small(sizes: NDArray[np.int64], target_file_size: int | NDArray[np.int64]
 
 
 class Piece(NamedTuple):
-    """A blob that ``scatter`` sends to a group of ``gather``.
+    """Rows that ``scatter`` sends to a group of ``gather``.
 
     Attributes:
         group: index into the exchange's ``groups``.
         order: ``gather`` receives pieces by ascending order, then by sending task. For Z-order it is the number of the
             block in the written file.
-        data: any bytes, usually one Arrow IPC stream; at most some tens of MB.
+        rows: at most some tens of MB.
     """
 
     group: int
     order: int
-    data: bytes | pa.Buffer
+    rows: pa.Table
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from lakehouse_lib.arrow.streams import rows_of, stream_of
 from lakehouse_lib.engine.base import OnTask, Piece, WriteTarget, after
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import match_files
@@ -190,7 +191,7 @@ class _Pieces:
 
     def __init__(self, folder: Path, groups: int) -> None:
         self._folder = folder
-        self._groups: list[list[tuple[int, int, int, bytes | pa.Buffer | _PieceOnDisk]]] = [[] for _ in range(groups)]
+        self._groups: list[list[tuple[int, int, int, pa.Buffer | _PieceOnDisk]]] = [[] for _ in range(groups)]
         self._lock = threading.Lock()
         self._in_memory = 0
 
@@ -198,15 +199,16 @@ class _Pieces:
         scratch = self._folder / f"{task}.pieces"
         written = 0
         for position, piece in enumerate(pieces):
-            size = len(piece.data) if isinstance(piece.data, bytes) else piece.data.size
+            stream = stream_of(piece.rows)
+            size = stream.size
             with self._lock:
                 fits = self._in_memory + size <= _PIECES_IN_MEMORY
                 self._in_memory += size if fits else 0
-            data: bytes | pa.Buffer | _PieceOnDisk = piece.data
+            data: pa.Buffer | _PieceOnDisk = stream
             if not fits:
                 try:
                     with scratch.open("ab") as out:
-                        out.write(piece.data)
+                        out.write(stream)
                 except OSError as error:  # a full disk
                     raise StoreError(
                         f"the scratch file {scratch} cannot be written: {error}",
@@ -225,7 +227,4 @@ class _Pieces:
         pieces.sort(key=lambda piece: piece[:3], reverse=True)
         while pieces:
             order, _, _, data = pieces.pop()
-            if isinstance(data, _PieceOnDisk):
-                yield Piece(group, order, data.load())
-            else:
-                yield Piece(group, order, data if isinstance(data, pa.Buffer) else pa.py_buffer(data))
+            yield Piece(group, order, rows_of(data.load() if isinstance(data, _PieceOnDisk) else data))

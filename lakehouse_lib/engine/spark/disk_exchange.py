@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakehouse_lib.arrow.streams import rows_of
 from lakehouse_lib.arrow.values import column, int64s, strings
 from lakehouse_lib.engine.base import Piece
 
@@ -32,6 +33,9 @@ INDEX = pa.schema(
         ("size", pa.int64()),
     ]
 )
+
+
+_BUFFER_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,10 @@ def scatter_to_disk(task: ScatterToDisk) -> pa.Table:
     groups: list[int] = []
     orders: list[int] = []
     ends = [0]
-    with path.open("xb") as file:
+    with pa.output_stream(str(path), buffer_size=_BUFFER_BYTES) as file:
         for piece in task.scatter(task.task):
-            file.write(piece.data)
+            with pa.ipc.new_stream(file, piece.rows.schema) as stream:
+                stream.write_table(piece.rows)
             groups.append(piece.group)
             orders.append(piece.order)
             ends.append(file.tell())
@@ -109,4 +114,4 @@ def _mapped(index: pa.Table) -> Iterator[Piece]:
         if file not in maps:
             with pa.memory_map(file) as source:
                 maps[file] = source.read_buffer() if source.size() else pa.py_buffer(b"")
-        yield Piece(row["group"], row["order"], maps[file].slice(row["offset"], row["size"]))
+        yield Piece(row["group"], row["order"], rows_of(maps[file].slice(row["offset"], row["size"])))

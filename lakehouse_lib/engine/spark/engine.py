@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from lakehouse_lib.arrow.streams import rows_of
 from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
 from lakehouse_lib.engine.base import Engine, OnTask, Piece, WriteTarget, after
@@ -233,7 +234,7 @@ class SparkEngine:
             if row.error is not None:
                 raise _error(row.error)
         rows.sort(key=lambda row: row.position)
-        tables = [pa.ipc.open_stream(pa.py_buffer(bytes(row.result))).read_all() for row in rows]
+        tables = [rows_of(pa.py_buffer(bytes(row.result))) for row in rows]
         return pa.concat_tables(tables) if tables else pa.Table.from_batches([], FILE_SCHEMA)
 
 

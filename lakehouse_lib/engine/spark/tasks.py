@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lakehouse_lib.arrow.streams import rows_of, stream_of
 from lakehouse_lib.arrow.values import column, int64s
 from lakehouse_lib.engine.base import Piece
 from lakehouse_lib.errors import DeltaError
@@ -56,7 +57,7 @@ def scatter_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
             scatter, task = pickle.loads(payload)  # noqa: S301
             try:
                 for position, piece in enumerate(scatter(task)):
-                    yield _piece(piece.group, piece.order, number, position, piece.data, None)
+                    yield _piece(piece.group, piece.order, number, position, stream_of(piece.rows), None)
             except DeltaError as error:
                 yield _piece(0, ERROR_ROW, number, 0, None, pickle.dumps(error))
 
@@ -77,19 +78,11 @@ def gather_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
                 break
         if first is None or gather is None:
             continue
-        pieces = (Piece(group, order, data) for _, order, data, _ in _chain(first, rows))
+        pieces = (Piece(group, order, rows_of(data)) for _, order, data, _ in _chain(first, rows))
         try:
             yield result(group, gather(task, pieces))
         except DeltaError as error:
             yield failure(group, error)
-
-
-def to_stream(table: pa.Table) -> pa.Buffer:
-    """A table as an Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
 
 
 def group_rows(payloads: Sequence[bytes]) -> pa.Table:
@@ -138,7 +131,7 @@ def _buffers(batch: pa.RecordBatch, index: int) -> list[pa.Buffer]:
 
 def result(position: int, table: pa.Table) -> pa.RecordBatch:
     """The row of RESULTS for a task's result."""
-    return _result_batch(position, to_stream(table), None)
+    return _result_batch(position, stream_of(table), None)
 
 
 def failure(position: int, error: DeltaError) -> pa.RecordBatch:

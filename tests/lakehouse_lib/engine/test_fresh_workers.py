@@ -73,7 +73,14 @@ class FreshWorkers(ArrowEngine):
     ids=["z_order", "compact"],
 )
 def test_workers_that_rewrite_files_load_no_pandas(tmp_path: Path, verb: Callable[[DeltaTable], object]) -> None:
-    rows = pa.table({"id": range(1000), "name": [f"n{i % 7}" for i in range(1000)], "x": [None, 1.5] * 500})
+    rows = pa.table(
+        {
+            "id": range(1000),
+            "name": [f"n{i % 7}" for i in range(1000)],
+            "x": [None, 1.5] * 500,
+            "state": ["open"] * 1000,
+        }
+    )
     for _ in range(2):
         write_deltalake(tmp_path / "t", rows, mode="append")
     (tmp_path / "scratch").mkdir()

@@ -2,8 +2,8 @@
 
 The tree divides the rows of a partition into files, and the rows of a file into blocks, which are the leaves of the
 tree. An exchange (``Engine.exchange``) runs ``scatter`` on all tasks, and then ``gather`` on all groups. ``scatter``
-reads about a million rows at a time and sorts them by leaf. It sends the rows of a leaf to the leaf's file as pieces,
-which are Arrow IPC streams. ``gather`` receives the pieces of one file, block by block. It orders the rows of each
+reads about a million rows at a time and sorts them by leaf. It sends the rows of a leaf to the leaf's file as pieces.
+``gather`` receives the pieces of one file, block by block. It orders the rows of each
 block, so that row groups and pages can be skipped too, and writes the file.
 """
 
@@ -201,25 +201,14 @@ def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Tabl
 
 
 def _pieces(pending: Mapping[tuple[int, int], Sequence[pa.Table]]) -> Iterator[Piece]:
-    """The rows of each file and block as Arrow IPC streams of bounded size."""
+    """The rows of each file and block, in pieces of bounded size."""
     for (file, block), parts in pending.items():
         rows = concatenated(parts)
         if len(rows) < _SMALL_BATCH_ROWS * len(parts):
             rows = rows.combine_chunks()
         count = min(len(rows), max(1, len(rows) * _PIECE_BYTES // max(rows.nbytes, 1)))
         for start in range(0, len(rows), count):
-            yield Piece(file, block, _stream(rows.slice(start, count)))
-
-
-def _stream(rows: pa.Table) -> pa.Buffer:
-    # Compute the size first: a growing stream is copied many times, into memory that the system has to clear.
-    counter = pa.MockOutputStream()
-    with pa.ipc.new_stream(counter, rows.schema) as stream:
-        stream.write_table(rows)
-    buffer = pa.allocate_buffer(counter.size())
-    with pa.ipc.new_stream(pa.FixedSizeBufferWriter(buffer), rows.schema) as stream:
-        stream.write_table(rows)
-    return buffer
+            yield Piece(file, block, rows.slice(start, count))
 
 
 def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
@@ -227,9 +216,7 @@ def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
     for _, block in groupby(pieces, key=lambda piece: piece.order):
         pending: list[pa.Table] = []
         count = 0
-        for piece in block:
-            with pa.ipc.open_stream(piece.data) as stream:
-                rows = stream.read_all()
+        for _, _, rows in block:
             while count + len(rows) >= _BLOCK_ROWS:
                 room = _BLOCK_ROWS - count
                 yield concatenated([*pending, rows.slice(0, room)])

@@ -115,13 +115,15 @@ def test_a_worker_does_not_import_pandas():
     program = """
 import sys
 import numpy, pyarrow as pa
+from lakehouse_lib.arrow.repeated_text import with_dictionaries, without_dictionaries
+from lakehouse_lib.arrow.streams import rows_of, stream_of
 from lakehouse_lib.operations.optimize.z_order import keys, layout, shuffle
 data = pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(numpy.arange(3))])
 rows = pa.Table.from_arrays([data, data.cast(pa.string())], names=["n", "s"])
 groups = list(shuffle._row_groups(rows, ["n", "s"]))
 words = keys.vocabulary(rows["s"].combine_chunks(), 10)
 keys.keys(rows["s"], words), keys.keys(rows["n"])
-shuffle._stream(rows)
+without_dictionaries(rows_of(stream_of(with_dictionaries(rows))))
 sys.exit("pandas" in sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
