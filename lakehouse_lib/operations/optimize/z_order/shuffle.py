@@ -3,8 +3,8 @@
 The tree divides the rows of a partition into files, and the rows of a file into blocks, which are the leaves of the
 tree. An exchange (``Engine.exchange``) runs ``scatter`` on all tasks, and then ``gather`` on all groups. ``scatter``
 reads about a million rows at a time and sorts them by leaf. It sends the rows of a leaf to the leaf's file as pieces.
-``gather`` receives the pieces of one file, block by block. It orders the rows of each
-block, so that row groups and pages can be skipped too, and writes the file.
+``gather`` receives the pieces of one file, block by block. It orders the rows of each block, so that row groups and
+pages can be skipped too, and writes the file.
 """
 
 from __future__ import annotations
