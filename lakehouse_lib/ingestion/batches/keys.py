@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakehouse_lib.arrow.streams import rows_of, stream_of
 from lakehouse_lib.arrow.values import flags_of, int64s, literal
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.ingestion.change_events.stored_rows import key_predicate, positions, rows_with_keys
@@ -138,13 +139,11 @@ class RecordedRounds:
             by_name = {name: table[name] for name in table.column_names} | {_RULE: rule}
             columns = [by_name.get(field.name, pa.nulls(len(table), field.type)) for field in self._schema]
             tables.append(pa.Table.from_arrays(columns, schema=self._schema))
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self._schema) as stream:
-            stream.write_table(pa.concat_tables(tables))
-        return self._store.put_if_absent(f"{self._prefix}{number:06d}", sink.getvalue().to_pybytes())
+        data = stream_of(pa.concat_tables(tables)).to_pybytes()
+        return self._store.put_if_absent(f"{self._prefix}{number:06d}", data)
 
     def _round(self, data: bytes) -> Round:
-        table = pa.ipc.open_stream(data).read_all()
+        table = rows_of(pa.py_buffer(data))
         return tuple(
             table.filter(pc.equal(table[_RULE], literal(place, pa.int32()))).select(rule.columns)
             for place, rule in enumerate(self._suite.key_rules)
