@@ -1,7 +1,7 @@
 """Text columns with few distinct values as dictionaries, so that rows are moved fast.
 
-Taking rows of a text column in another order takes ten times as long as taking integers. A dictionary array has an
-integer for each row, and each distinct text once.
+To reorder a text column takes ten times as long as to reorder integers. A dictionary array has an integer for each row,
+and each distinct text once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def without_dictionaries(rows: pa.Table, columns: Collection[str] | None = None)
     return rows
 
 
-def concatenated(tables: Sequence[pa.Table]) -> pa.Table:
+def concat_rows(tables: Sequence[pa.Table]) -> pa.Table:
     """The rows of all tables. A column that is text in one of them is text in the result."""
     first = tables[0].schema
     if all(table.schema.equals(first) for table in tables):

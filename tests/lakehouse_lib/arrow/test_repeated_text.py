@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse_lib.arrow.repeated_text import concatenated, with_dictionaries, without_dictionaries
+from lakehouse_lib.arrow.repeated_text import concat_rows, with_dictionaries, without_dictionaries
 
 STATES = ["open", None, "paid", ""] * 100
 
@@ -44,8 +44,8 @@ def test_a_column_that_only_looks_repeated_stays_text() -> None:
 def test_text_in_one_table_is_text_in_the_result() -> None:
     plain = pa.table({"s": STATES, "t": STATES})
     half = with_dictionaries(plain, except_columns={"t"})
-    assert encoded_columns(concatenated([half, half])) == ["s"]
-    rows = concatenated([half, plain, with_dictionaries(plain)])
+    assert encoded_columns(concat_rows([half, half])) == ["s"]
+    rows = concat_rows([half, plain, with_dictionaries(plain)])
     assert rows.schema == plain.schema
     assert rows.equals(pa.concat_tables([plain] * 3))
 
@@ -53,6 +53,6 @@ def test_text_in_one_table_is_text_in_the_result() -> None:
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1), min_size=1))
 def test_other_orders_of_rows_with_different_dictionaries(parts: list[list[str | None]]) -> None:
     tables = [pa.table({"s": pa.array(part, pa.string())}) for part in parts]
-    rows = concatenated([with_dictionaries(table) for table in tables]).combine_chunks()
+    rows = concat_rows([with_dictionaries(table) for table in tables]).combine_chunks()
     backwards = pa.array(range(len(rows) - 1, -1, -1))
     assert without_dictionaries(rows.take(backwards)).to_pylist() == pa.concat_tables(tables).to_pylist()[::-1]

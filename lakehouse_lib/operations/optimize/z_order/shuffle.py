@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.repeated_text import concatenated, with_dictionaries, without_dictionaries
+from lakehouse_lib.arrow.repeated_text import concat_rows, with_dictionaries, without_dictionaries
 from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.engine.base import Piece, WriteTarget
 from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
@@ -203,7 +203,7 @@ def _by_leaf(rows: pa.Table, layout: Layout) -> Iterator[tuple[int, int, pa.Tabl
 def _pieces(pending: Mapping[tuple[int, int], Sequence[pa.Table]]) -> Iterator[Piece]:
     """The rows of each file and block, in pieces of bounded size."""
     for (file, block), parts in pending.items():
-        rows = concatenated(parts)
+        rows = concat_rows(parts)
         if len(rows) < _SMALL_BATCH_ROWS * len(parts):
             rows = rows.combine_chunks()
         count = min(len(rows), max(1, len(rows) * _PIECE_BYTES // max(rows.nbytes, 1)))
@@ -219,13 +219,13 @@ def _blocks(pieces: Iterator[Piece]) -> Iterator[pa.Table]:
         for _, _, rows in block:
             while count + len(rows) >= _BLOCK_ROWS:
                 room = _BLOCK_ROWS - count
-                yield concatenated([*pending, rows.slice(0, room)])
+                yield concat_rows([*pending, rows.slice(0, room)])
                 pending, count, rows = [], 0, rows.slice(room)
             if len(rows):
                 pending.append(rows)
                 count += len(rows)
         if count:
-            yield concatenated(pending)
+            yield concat_rows(pending)
 
 
 def _row_groups(rows: pa.Table, columns: Sequence[str]) -> Iterator[pa.Table]:
