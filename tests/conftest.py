@@ -36,6 +36,9 @@ ROOT = Path(__file__).parent.parent
 #: Where tests on Spark are part of ``make test``: the contract of both engines, and the jobs.
 SPARK_CONTRACT = (ROOT / "tests/lakehouse_lib/engine/test_both_engines.py", ROOT / "tests/spark_jobs")
 
+#: Where tests load Airflow; those of the project run the examples of the pages.
+AIRFLOW_TESTS = (ROOT / "tests/airflow", ROOT / "tests/project")
+
 # The number of examples of property tests. There is no deadline, because tests must not depend on the machine's speed.
 for profile, examples in {"ci": 10, "all": 100, "nightly": 500, "long": 20_000}.items():
     settings.register_profile(
@@ -56,8 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if needs_spark(item) and not is_in_contract(item.path):
             item.add_marker(pytest.mark.slow)
-    # Run the longest files first, so that no process is left with a long file at the end.
-    items.sort(key=lambda item: not is_in_contract(item.path))
+    # Run the longest tests first, so that no process is left with many at the end.
+    items.sort(key=lambda item: ("spark", "airflow", "others").index(shared_process(item.path) or "others"))
 
 
 @cache
@@ -66,15 +69,22 @@ def is_in_contract(path: Path) -> bool:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    return OneSparkSession(config, log)
+    return SharedProcesses(config, log)
 
 
-class OneSparkSession(LoadFileScheduling):
-    """The tests of a file run in one process, and so do all tests of the contract, which then start one JVM."""
+class SharedProcesses(LoadFileScheduling):
+    """The tests of a file run in one process. One process runs all tests on Spark, and one all that load Airflow."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "contract" if is_in_contract(ROOT / file) else file
+        return shared_process(ROOT / file) or file
+
+
+def shared_process(path: Path) -> str | None:
+    """The name of the process that runs a file's tests with those of other files, because its start takes seconds."""
+    if is_in_contract(path):
+        return "spark"
+    return "airflow" if any(path.is_relative_to(place) for place in AIRFLOW_TESTS) else None
 
 
 def needs_spark(item: pytest.Item) -> bool:

@@ -70,7 +70,7 @@ class S3Server:
         self._server = make_server("127.0.0.1", 0, self._serve, True, request_handler=_Silent, ssl_context=tls)
         self._server.daemon_threads = True
         self.url = f"{'http://127.0.0.1' if tls is None else 'https://localhost'}:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="s3-server", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="s3-server", daemon=True)
         self._thread.start()
 
     def close(self) -> None:

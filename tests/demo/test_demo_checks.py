@@ -109,6 +109,7 @@ def test_queries_agree_once_the_customer_is_gone_and_not_before(home: Home, inje
     assert checks.queries_agree(home, injected, person).problems == ()
 
 
+@pytest.mark.slow
 def test_queries_see_a_cent(home: Home, injected: Faults, person: Person) -> None:
     forget(home, person)
     table = deltalake.DeltaTable(str(home.tables / "lineitem"))

@@ -52,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
 def airflow() -> Iterator[Airflow]:
     with Airflow(("127.0.0.1", 0), Handler) as server:
         server.requests = []
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
         server.shutdown()

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
+from tests.slow_cases import some_slow
 
 #: Verbs that read only the log, as expressions with an open table.
 VERBS = (
@@ -86,7 +87,7 @@ def test_the_first_call_of_a_metadata_verb_loads_no_pandas(tmp_path: Path, write
     assert loads == dict.fromkeys(VERBS, False)
 
 
-@pytest.mark.parametrize("marks", ["true", "false"])
+@pytest.mark.parametrize("marks", some_slow(["true", "false"], 1))
 def test_changes_of_rows_load_no_pandas(tmp_path: Path, marks: str) -> None:
     rows = pa.table({"day": ["a", "b", None], "id": [1, 2, 3], "share": [0.5, None, 2.0]})
     properties = {"delta.enableDeletionVectors": marks}

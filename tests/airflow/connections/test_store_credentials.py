@@ -28,7 +28,6 @@ from tests.airflow.conftest import HOME, LEDGER_KEY
 from tests.airflow.dag_runs import run_dag
 from tests.airflow.erasure_runs import Run, ledger, put_hitl_detail
 from tests.s3_server import Answer, Forward, Request, S3Server, serving
-from tests.slow_cases import some_slow
 
 SECRET = "hunter2/the+secret=of+the+tests"
 TOKEN = "IQoJ/the+session+token=of+the+tests"
@@ -270,7 +269,8 @@ os.execv(os.environ["SPARK_SUBMIT"], [os.environ["SPARK_SUBMIT"], *sys.argv[1:]]
 """
 
 
-@pytest.mark.parametrize("is_default", some_slow([True, False], 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("is_default", [True, False])
 def test_an_erasure_in_s3_goes_by_the_connections_of_the_tables(
     connection: Any, registry_file: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch, is_default: bool
 ) -> None:

@@ -27,6 +27,7 @@ from lakehouse_lib.ledger import digest
 from lakehouse_lib.store import LocalStore
 from tests.airflow.erasure_runs import ANN, JobInThisProcess, Run, append, ledger, on_disk
 from tests.peers import parquet_files
+from tests.slow_cases import some_slow
 from tests.table_builder import longs
 
 LONG = 4711471147114711471
@@ -207,7 +208,7 @@ def removed_files(run: Run) -> set[str]:
     return {file["sha256"] for entry in record["tables"] for file in entry["files_removed"]}
 
 
-@pytest.mark.parametrize("calls", [0, 1, 2])
+@pytest.mark.parametrize("calls", some_slow([0, 1, 2], 1))
 def test_files_that_an_earlier_try_purged_are_in_the_record(
     tables: Path, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
@@ -309,6 +310,7 @@ def test_no_error_quotes_a_key(tables: Path) -> None:
         assert str(LONG) not in str(error.value)
 
 
+@pytest.mark.slow
 def test_two_erasures_of_the_same_tables_at_once_lose_nothing(tables: Path) -> None:
     for _ in range(3):  # several versions, so that both purges rewrite files
         append(tables / "orders", o_orderkey=[10, 20, 30], o_custkey=[1, 2, 3])

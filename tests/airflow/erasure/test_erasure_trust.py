@@ -238,7 +238,7 @@ def test_an_answer_that_does_not_count_is_refused_and_leaves_no_decision(
     refuses(tables, run, "^not approved: request .* has no decision in the ledger")
 
 
-@pytest.mark.parametrize("approver", [{"id": "7", "name": "bob"}, {"id": "bob", "name": "Bob B."}])
+@pytest.mark.parametrize("approver", some_slow([{"id": "7", "name": "bob"}, {"id": "bob", "name": "Bob B."}], 1))
 def test_a_requester_may_not_approve_unless_the_registry_permits_it(
     tables: Path, registry_file: Path, approver: dict[str, str]
 ) -> None:

@@ -49,7 +49,7 @@ def append(table: Path) -> None:
 
 async def event_after(events: AsyncIterator[TriggerEvent], change: Callable[[], object]) -> tuple[int, int]:
     event = asyncio.ensure_future(anext(events))
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.1)
     assert not event.done()
     await asyncio.to_thread(change)
     payload = (await asyncio.wait_for(event, 60)).payload
@@ -65,7 +65,7 @@ def test_each_change_of_rows_is_an_event_and_compaction_is_none(tmp_path: Path) 
         more = await event_after(events, lambda: append(table))
         quiet = asyncio.ensure_future(anext(events))
         await asyncio.to_thread(deltalake.DeltaTable(str(table)).optimize.compact)
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.1)
         assert not quiet.done()
         await asyncio.to_thread(append, table)
         payload = (await asyncio.wait_for(quiet, 60)).payload
@@ -86,8 +86,8 @@ def test_a_restart_continues_at_the_last_event(tmp_path: Path) -> None:
         assert await event_after(events, lambda: append(table)) == (0, 1)
         assert state == {"lakehouse_version": 0}  # the event may not be stored yet
         waiting = asyncio.ensure_future(anext(events))
-        await asyncio.sleep(0.3)
-        assert state == {"lakehouse_version": 1}
+        while state != {"lakehouse_version": 1}:
+            await asyncio.sleep(0.02)
         waiting.cancel()
 
     asyncio.run(first())
@@ -116,7 +116,7 @@ def test_a_store_that_fails_ends_no_watch(
         with monkeypatch.context() as failing:
             failing.setattr(LocalStore, "list_from", denied)
             event = asyncio.ensure_future(anext(events))
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.1)
             assert not event.done()
         append(table)
         payload = (await asyncio.wait_for(event, 60)).payload

@@ -34,7 +34,7 @@ from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import LocalStore
 
-WAITING = {"task_id": "wait", "poke_interval": 0.05, "timeout": 0.2}
+WAITING = {"task_id": "wait", "poke_interval": 0.02, "timeout": 0.1}
 
 
 def append(table: Path, **columns: list[Any]) -> str:
@@ -60,7 +60,7 @@ def event_after(sensor: Any, change: Any) -> dict[str, Any]:
 
     async def first_event() -> TriggerEvent:
         event = asyncio.ensure_future(anext(TableTrigger(**arguments).run()))
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.1)
         assert not event.done()
         await asyncio.to_thread(change)
         return await asyncio.wait_for(event, 60)
@@ -281,7 +281,9 @@ def test_a_condition_is_checked_once_a_version(tmp_path: Path, monkeypatch: pyte
 
     async def wait() -> TriggerEvent:
         event = asyncio.ensure_future(anext(waiting_trigger(table, 0, 0.02).run()))
-        await asyncio.sleep(0.5)
+        while len(checked) < 2:
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
         commit(tmp_path / "t", 1)
         return await asyncio.wait_for(event, 60)
 

@@ -33,7 +33,7 @@ def commit(table: Path, *versions: int) -> None:
 
 
 def sensor(table: Path, **arguments: Any) -> LakehouseTableVersionSensor:
-    return LakehouseTableVersionSensor(task_id="wait", table=str(table), poke_interval=0.05, timeout=0.3, **arguments)
+    return LakehouseTableVersionSensor(task_id="wait", table=str(table), poke_interval=0.02, timeout=0.1, **arguments)
 
 
 def test_it_waits_while_the_table_is_missing(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_deferring_and_coming_back(tmp_path: Path) -> None:
     waiting = sensor(table, deferrable=True, baseline_version=-1)
     with pytest.raises(TaskDeferred) as deferred:
         waiting.execute({})
-    assert deferred.value.timeout == timedelta(seconds=0.3)
+    assert deferred.value.timeout == timedelta(seconds=0.1)
     path, arguments = deferred.value.trigger.serialize()
     assert path == "lakehouse_airflow.triggers.TableTrigger"
     assert arguments["table"] == str(table)
@@ -77,7 +77,7 @@ def test_deferring_and_coming_back(tmp_path: Path) -> None:
     async def first_event() -> TriggerEvent:
         events = TableTrigger(**arguments).run()
         event = asyncio.ensure_future(anext(events))
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.1)
         assert not event.done()
         commit(table, 0)
         return await asyncio.wait_for(event, 60)
@@ -145,7 +145,7 @@ def failing_store(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def trigger(table: str, baseline_version: int = 0) -> TableTrigger:
-    return TableTrigger(table=table, condition=to_dict(VersionReached(baseline_version)), poke_interval=0.05)
+    return TableTrigger(table=table, condition=to_dict(VersionReached(baseline_version)), poke_interval=0.02)
 
 
 def test_a_store_that_fails_is_looked_at_again_from_the_same_baseline(
@@ -177,7 +177,7 @@ def test_a_registry_that_is_being_written_ends_no_wait(registry_file: Path, torn
 
     async def first_event() -> TriggerEvent:
         event = asyncio.ensure_future(anext(trigger("orders").run()))
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.1)
         assert not event.done()
         registry_file.write_text(whole)
         return await asyncio.wait_for(event, 60)

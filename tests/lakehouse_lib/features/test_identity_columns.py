@@ -136,10 +136,9 @@ def test_values_of_the_user_are_refused(tmp_path: Path) -> None:
     assert parquet_files(tmp_path) == files
 
 
-@pytest.mark.parametrize("seed", some_slow(range(3), 1))
-def test_concurrent_writers_never_get_the_same_number(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "workers", "writes"), some_slow([(0, 3, 2), (1, 5, 4), (2, 5, 4)], 1))
+def test_concurrent_writers_never_get_the_same_number(tmp_path: Path, seed: int, workers: int, writes: int) -> None:
     DeltaTable.create(tmp_path, SCHEMA)
-    workers, writes = 5, 4
 
     def work(worker: int) -> None:
         for number in range(writes):

@@ -27,6 +27,7 @@ from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.fleet.work_order import WorkOrder, shares
 from lakehouse_lib.store import open_store
 from tests.fault_store import FaultStore
+from tests.slow_cases import some_slow
 
 
 def made(root: Path, files: int = 20, rows: int = 500) -> Path:
@@ -160,7 +161,7 @@ def test_a_budget_takes_parts_of_a_step_and_the_rest_waits(tmp_path: Path) -> No
     assert list(waiting) == [("t", "optimize")]
 
 
-@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("parts", some_slow([1, 2], 1))
 def test_a_run_rewrites_every_part_that_its_plan_has_chosen(tmp_path: Path, parts: int) -> None:
     table = table_of(made(tmp_path / "t"), target_file_size=12_000, verbs=("optimize",))
     record, now = record_of(tmp_path), int(time.time() * 1000)

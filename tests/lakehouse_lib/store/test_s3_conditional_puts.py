@@ -120,6 +120,7 @@ def test_an_object_that_this_process_replaces_is_not_a_foreign_overwrite(alone):
         pass
 
 
+@pytest.mark.slow
 def test_a_foreign_overwrite_of_what_was_put_without_an_answer_is_found(s3_server, location):
     def losing(request, forward, environ):
         for header in ("HTTP_IF_NONE_MATCH", "HTTP_IF_MATCH"):

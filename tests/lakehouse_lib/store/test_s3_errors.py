@@ -33,7 +33,8 @@ SECRET = "hunter2-secret"
     ],
     ids=lambda answer: answer.status,
 )
-def test_what_passes_is_tried_again(s3_server, store, answer):
+def test_what_passes_is_tried_again(s3_server, store, answer, monkeypatch):
+    monkeypatch.setattr(s3_client, "_FIRST_WAIT_SECONDS", 0.01)
     store.put_if_absent("_delta_log/0.json", b"0")
     s3_server.counted()
     with s3_server.interfering(at_first(2, answer)):
@@ -63,11 +64,11 @@ def test_half_an_answer_is_asked_for_again(s3_server, store):
 
 
 def test_what_lasts_is_given_up_at_the_deadline(s3_server, location):
-    store = open_store(location, {**s3_server.options, "retry_timeout": "1500ms"})
+    store = open_store(location, {**s3_server.options, "retry_timeout": "500ms"})
     started = time.monotonic()
     with (
         s3_server.interfering(at_first(10**9, Answer.error(503, "SlowDown"), verb="GET")),
-        pytest.raises(StoreError, match=r"x: S3 answered SlowDown.*tried for 1.5 s.*retry_timeout"),
+        pytest.raises(StoreError, match=r"x: S3 answered SlowDown.*tried for 0.5 s.*retry_timeout"),
     ):
         store.read("x")
     assert time.monotonic() - started < 20
@@ -212,9 +213,9 @@ def test_nobody_listens(location, s3_server):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        store = open_store(location, {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "0.5"})
+        store = open_store(location, {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "0.2"})
         started = time.monotonic()
-        with pytest.raises(StoreError, match=rf"{url} does not answer.*tried for 0.5 s.*endpoint_url"):
+        with pytest.raises(StoreError, match=rf"{url} does not answer.*tried for 0.2 s.*endpoint_url"):
             store.read("x")
         assert time.monotonic() - started < 15
 
@@ -222,7 +223,7 @@ def test_nobody_listens(location, s3_server):
 def test_nobody_answers(location, s3_server):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        options = {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "0.5", "timeout": "0.4"}
+        options = {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "0.2", "timeout": "0.2"}
         started = time.monotonic()
         with pytest.raises(StoreError, match=rf"{url} does not answer \(ReadTimeoutError\)"):
             open_store(location, options).read("x")

@@ -206,7 +206,7 @@ def test_a_file_is_z_ordered_again_once_more_than_five_percent_of_it_are_deleted
     assert read_duckdb(table) == expected
 
 
-@pytest.mark.parametrize("files", [1, 8])
+@pytest.mark.parametrize("files", some_slow([1, 8], 1))
 def test_a_file_with_many_deleted_rows_is_z_ordered_again_though_it_is_alone(table: Path, files: int) -> None:
     size = target(table, files) * 2
     DeltaTable(table).optimize.z_order(BY, target_size=size)
