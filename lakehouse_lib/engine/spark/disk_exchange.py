@@ -34,7 +34,7 @@ INDEX = pa.schema(
     ]
 )
 
-
+#: An Arrow stream is written in many small parts: the metadata and each buffer of each column.
 _BUFFER_BYTES = 1 << 18
 
 
