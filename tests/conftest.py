@@ -33,11 +33,13 @@ THIRD_PARTY_WARNINGS = (
 
 ROOT = Path(__file__).parent.parent
 
-#: Where tests on Spark are part of ``make test``: the contract of both engines, and the jobs.
-SPARK_CONTRACT = (ROOT / "tests/lakehouse_lib/engine/test_both_engines.py", ROOT / "tests/spark_jobs")
-
-#: Where tests load Airflow; those of the project run the examples of the pages.
-AIRFLOW_TESTS = (ROOT / "tests/airflow", ROOT / "tests/project")
+#: Tests that share a process, because its start takes seconds. They run first, because each group takes long.
+SHARED_PROCESSES = {
+    # The tests on Spark that are part of ``make test``: the contract of both engines, and the jobs.
+    "spark": (ROOT / "tests/lakehouse_lib/engine/test_both_engines.py", ROOT / "tests/spark_jobs"),
+    # Tests that load Airflow; those of the project run the examples of the pages.
+    "airflow": (ROOT / "tests/airflow", ROOT / "tests/project"),
+}
 
 # The number of examples of property tests. There is no deadline, because tests must not depend on the machine's speed.
 for profile, examples in {"ci": 10, "all": 100, "nightly": 500, "long": 20_000}.items():
@@ -57,34 +59,31 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest picks by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if needs_spark(item) and not is_in_contract(item.path):
+        if needs_spark(item) and shared_process(item.path) != "spark":
             item.add_marker(pytest.mark.slow)
-    # Run the longest tests first, so that no process is left with many at the end.
-    items.sort(key=lambda item: ("spark", "airflow", "others").index(shared_process(item.path) or "others"))
+    order = [*SHARED_PROCESSES, None]
+    items.sort(key=lambda item: order.index(shared_process(item.path)))
 
 
 @cache
-def is_in_contract(path: Path) -> bool:
-    return any(path.is_relative_to(place) for place in SPARK_CONTRACT)
+def shared_process(path: Path) -> str | None:
+    """The name of the process that runs a file's tests with those of other files."""
+    for name, places in SHARED_PROCESSES.items():
+        if any(path.is_relative_to(place) for place in places):
+            return name
+    return None
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    return SharedProcesses(config, log)
+    return FilesOfProcesses(config, log)
 
 
-class SharedProcesses(LoadFileScheduling):
-    """The tests of a file run in one process. One process runs all tests on Spark, and one all that load Airflow."""
+class FilesOfProcesses(LoadFileScheduling):
+    """The tests of a file run in one process, and so do those of all files of a shared process."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
         return shared_process(ROOT / file) or file
-
-
-def shared_process(path: Path) -> str | None:
-    """The name of the process that runs a file's tests with those of other files, because its start takes seconds."""
-    if is_in_contract(path):
-        return "spark"
-    return "airflow" if any(path.is_relative_to(place) for place in AIRFLOW_TESTS) else None
 
 
 def needs_spark(item: pytest.Item) -> bool:
