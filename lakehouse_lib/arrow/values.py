@@ -30,6 +30,8 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         ValueError: a text is not valid UTF-8.
         TypeError: ``kind`` is another type.
     """
+    if values.count(None) == len(values):  # as most fields of most actions
+        return pa.nulls(len(values), kind)
     if pa.types.is_string(kind):
         return strings(values)
     if pa.types.is_binary(kind):

@@ -15,7 +15,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 #: Each thread holds a row group of a checkpoint in memory.
-_MOST_THREADS = 8
+_MOST_THREADS = min(os.cpu_count() or 1, 8)
 #: For fewer items a thread costs more than it saves.
 _INLINE = 3
 
@@ -26,7 +26,7 @@ def map_in_order(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> It
     The number of results that wait for the caller is at most the number of threads, and an item is taken only when a
     thread needs it. So a slow caller does not fill the memory.
     """
-    count = min(os.cpu_count() or 1, _MOST_THREADS, len(items) if isinstance(items, Sized) else _MOST_THREADS)
+    count = min(_MOST_THREADS, len(items) if isinstance(items, Sized) else _MOST_THREADS)
     # For one item no thread is started: starting it takes longer than reading the checkpoint of a small table.
     return threads.map_in_threads(work, items, count if count > 1 else 0, ahead=count)
 

@@ -100,7 +100,8 @@ def _read_piece(piece: bytes, parser: FileParser) -> ActionLines:
         if actions is not None:
             return actions
     actions = _read_lines(piece)
-    parser.add_fields({"add": actions.adds, "remove": actions.removes, "cdc": actions.changes})
+    if len(piece) >= _COLUMNAR_BYTES:  # a smaller piece is the last one
+        parser.add_fields({"add": actions.adds, "remove": actions.removes, "cdc": actions.changes})
     return actions
 
 

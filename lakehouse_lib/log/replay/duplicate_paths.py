@@ -53,7 +53,7 @@ def are_surely_distinct(texts: pa.ChunkedArray) -> bool:
     Args:
         texts: a string column without nulls.
     """
-    return not len(repeated_numbers(np.sort(fingerprints(chunk)) for chunk in texts.chunks))
+    return len(texts) < 2 or not len(repeated_numbers(np.sort(fingerprints(chunk)) for chunk in texts.chunks))
 
 
 def find_repeats(texts: pa.Array) -> NDArray[np.int64]:
