@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lakehouse_lib.table.delta_table import DeltaTable
 from tests.commit_operations import ROWS, WIDTH, Operation
-from tests.peers import duckdb_delta, read_delta_rs, read_duckdb
+from tests.peers import read_delta_rs, read_duckdb
 
 #: The rows of a version.
 Reader = Callable[[int], pa.Table]
@@ -183,28 +183,27 @@ def _replayed(stories: Records, committed: Mapping[int, str], verdict: Verdict) 
 
 def _read(table: Path, expected: Mapping[int, Mapping[int, int]], more: Mapping[str, Reader], verdict: Verdict) -> None:
     """Compare every reader's rows of these versions."""
-    with duckdb_delta() as connection:
-        readers = {
-            "we read": lambda version: DeltaTable(table, version=version).to_pyarrow_table(),
-            "delta-rs reads": lambda version: read_delta_rs(table, version),
-            "DuckDB reads": lambda version: read_duckdb(table, version, connection),
-            **more,
-        }
-        for version, rows in expected.items():
-            verdict.looked_at += 1
-            expected_rows = Counter(rows.items())
-            for who, read in readers.items():
-                content = read(version)
-                actual_rows = Counter(zip(content["id"].to_pylist(), content["slot"].to_pylist(), strict=True))
-                for what, difference in (
-                    ("lacks", expected_rows - actual_rows),
-                    ("has one too many of", actual_rows - expected_rows),
-                ):
-                    if difference:
-                        some = sorted(difference)[:3]
-                        verdict.violations.append(
-                            f"{who} version {version}: {what} {difference.total()} rows, {some} among them"
-                        )
+    readers = {
+        "we read": lambda version: DeltaTable(table, version=version).to_pyarrow_table(),
+        "delta-rs reads": lambda version: read_delta_rs(table, version),
+        "DuckDB reads": lambda version: read_duckdb(table, version),
+        **more,
+    }
+    for version, rows in expected.items():
+        verdict.looked_at += 1
+        expected_rows = Counter(rows.items())
+        for who, read in readers.items():
+            content = read(version)
+            actual_rows = Counter(zip(content["id"].to_pylist(), content["slot"].to_pylist(), strict=True))
+            for what, difference in (
+                ("lacks", expected_rows - actual_rows),
+                ("has one too many of", actual_rows - expected_rows),
+            ):
+                if difference:
+                    some = sorted(difference)[:3]
+                    verdict.violations.append(
+                        f"{who} version {version}: {what} {difference.total()} rows, {some} among them"
+                    )
 
 
 def _check_checkpoints(table: Path, verdict: Verdict) -> None:

@@ -6,6 +6,7 @@ timestamps with a zone as microseconds in UTC, rows sorted by all columns.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,22 @@ from lakehouse_lib.expressions import parse
 
 
 def duckdb_delta() -> duckdb.DuckDBPyConnection:
-    """A connection with the delta extension of the installed wheel; it cannot download anything."""
+    """A connection to this process's DuckDB, which has the delta extension and cannot download anything."""
+    return _duckdb().cursor()
+
+
+@cache
+def _duckdb() -> duckdb.DuckDBPyConnection:
     (extension,) = Path(duckdb_extension_delta.__file__).parent.glob("extensions/*/delta.duckdb_extension")
     connection = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            # DuckDB hashes all 82 MB of the extension to check its signature, 0.15 s for each connection. The lock file
+            # DuckDB hashes all 82 MB of the extension to check its signature, 0.15 s for each database. The lock file
             # has the hash of the wheel.
             "allow_unsigned_extensions": "true",
+            # Tests replace files within the second by which DuckDB would notice it.
+            "enable_external_file_cache": "false",
             "threads": "1",
         }
     )
@@ -38,20 +46,11 @@ def duckdb_delta() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def read_duckdb(
-    uri: str | Path, version: int | None = None, connection: duckdb.DuckDBPyConnection | None = None
-) -> pa.Table:
+def read_duckdb(uri: str | Path, version: int | None = None) -> pa.Table:
     """Every row of a version as DuckDB reads it, plain and sorted."""
-    own = connection if connection is not None else duckdb_delta()
-    try:
-        if version is None:
-            result = own.execute("SELECT * FROM delta_scan($1)", [str(uri)])
-        else:
-            result = own.execute(f"SELECT * FROM delta_scan($1, version => {int(version)})", [str(uri)])
-        return plain(result.to_arrow_table())
-    finally:
-        if connection is None:
-            own.close()
+    chosen = "" if version is None else f", version => {int(version)}"
+    with duckdb_delta() as connection:
+        return plain(connection.execute(f"SELECT * FROM delta_scan($1{chosen})", [str(uri)]).to_arrow_table())
 
 
 def read_delta_rs(

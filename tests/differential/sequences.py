@@ -15,7 +15,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 
 from lakehouse_lib.engine.base import Engine
@@ -30,7 +29,7 @@ from tests.differential.feeds import (
 )
 from tests.differential.programs import DeltaRs, Program, SequenceTable, ThisLibrary
 from tests.differential.verbs import KINDS, RandomVerbs, Verb
-from tests.peers import duckdb_delta, read_duckdb
+from tests.peers import read_duckdb
 
 #: Features of this library's table; delta-rs' own table has only the change data feed.
 FEATURES: list[dict[str, str]] = [
@@ -64,7 +63,6 @@ class Outcome:
 def run_sequence(
     seed: int,
     folder: Path,
-    connection: duckdb.DuckDBPyConnection,
     *,
     steps: int = 12,
     engine: Engine | None = None,
@@ -96,7 +94,7 @@ def run_sequence(
         except Exception as error:
             outcome.difference = f"only this library refuses: {error!r}"
         outcome.verbs[verb.name] += 1
-        outcome.difference = outcome.difference or run.difference(connection) or run.feed_difference(verb)
+        outcome.difference = outcome.difference or run.difference() or run.feed_difference(verb)
         if outcome.difference:
             outcome.difference = f"seed {seed}, {run.title}: {'; '.join(done)}: {outcome.difference}"
             return outcome
@@ -107,10 +105,9 @@ def run_sequence(
 def run_sequences(seeds: range, steps: int) -> list[Outcome]:
     """Run the sequences of some seeds, each in a folder of its own."""
     outcomes = []
-    with duckdb_delta() as connection:
-        for seed in seeds:
-            with tempfile.TemporaryDirectory(prefix="lakehouse-differential-") as folder:
-                outcomes.append(run_sequence(seed, Path(folder), connection, steps=steps))
+    for seed in seeds:
+        with tempfile.TemporaryDirectory(prefix="lakehouse-differential-") as folder:
+            outcomes.append(run_sequence(seed, Path(folder), steps=steps))
     return outcomes
 
 
@@ -160,13 +157,13 @@ class _Run:
                 table.states.clear()  # data files of older versions do not exist any more
             table.states.append(table.opened.version())
 
-    def difference(self, connection: duckdb.DuckDBPyConnection) -> str:
+    def difference(self) -> str:
         """The difference between the tables, or between the readers of a table; "": they are equal."""
         first, second = (table.rows for table in self.tables)
         rows = [counted_rows(read.select(first.column_names)) for read in (first, second)]
         if rows[0] != rows[1]:
             return f"only in table 0 {some_of(rows[0] - rows[1])}, only in table 1 {some_of(rows[1] - rows[0])}"
-        if self._is_read_by_duckdb and not read_duckdb(self.tables[0].root, connection=connection).equals(first):
+        if self._is_read_by_duckdb and not read_duckdb(self.tables[0].root).equals(first):
             return "DuckDB reads other rows"
         for table in self._read_by_other:
             if not _equal(self.other.read(table), table.rows):

@@ -11,7 +11,6 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.change_files import CHANGED_ROWS_SCHEMA
 from lakehouse_lib.operations.dml.change_data import ChangeData
 from tests.differential.sequences import Outcome, run_sequence
-from tests.peers import duckdb_delta
 from tests.slow_cases import some_slow
 
 
@@ -50,5 +49,4 @@ def test_a_lost_change_is_a_difference(tmp_path: Path, monkeypatch: pytest.Monke
 
 def outcome_of(seed: int, folder: Path, engine: Engine | None = None) -> Outcome:
     folder.mkdir(exist_ok=True)
-    with duckdb_delta() as connection:
-        return run_sequence(seed, folder, connection, engine=engine)
+    return run_sequence(seed, folder, engine=engine)

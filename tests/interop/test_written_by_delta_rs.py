@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import deltalake
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +18,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.table.delta_table import DeltaTable
 from tests.interop.delta_spark.expected import difference, names_and_types
 from tests.interop.rows import PARTITION_COLUMNS, rows
-from tests.peers import collected, duckdb_delta, files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
+from tests.peers import collected, files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
 from tests.slow_cases import some_slow
 
 
@@ -275,7 +274,7 @@ def files_vacuumed(root: Path) -> None:
     delta_rs_table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
 
 
-def as_others_read_it(root: Path, version: int, third: duckdb.DuckDBPyConnection) -> pa.Table | None:
+def as_others_read_it(root: Path, version: int) -> pa.Table | None:
     """The rows by delta-rs, or by DuckDB if delta-rs cannot read them; None if an old version's files are deleted."""
     try:
         table = deltalake.DeltaTable(root, version=version)
@@ -285,7 +284,7 @@ def as_others_read_it(root: Path, version: int, third: duckdb.DuckDBPyConnection
             return plain(pa.table(rows))
         return read_delta_rs(root, version)
     except DeltaProtocolError:
-        return read_duckdb(root, version, third)
+        return read_duckdb(root, version)
     except (DeltaError, FileNotFoundError):
         return None
 
@@ -303,16 +302,15 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_every_version_on_both_engines(name: str, tables: dict[str, Path], engine: Engine) -> None:
     root = tables[name]
     compared = 0
-    with duckdb_delta() as third:
-        for version in range(deltalake.DeltaTable(root).version() + 1):
-            their_rows = as_others_read_it(root, version, third)
-            if their_rows is None:
-                continue
-            table = DeltaTable(root, version=version)
-            our_rows = collected(engine.read(table.snapshot, None, None))
-            assert difference(our_rows, their_rows) == "", version
-            assert table.count() == their_rows.num_rows
-            compared += 1
+    for version in range(deltalake.DeltaTable(root).version() + 1):
+        their_rows = as_others_read_it(root, version)
+        if their_rows is None:
+            continue
+        table = DeltaTable(root, version=version)
+        our_rows = collected(engine.read(table.snapshot, None, None))
+        assert difference(our_rows, their_rows) == "", version
+        assert table.count() == their_rows.num_rows
+        compared += 1
     assert compared
     assert DeltaTable(root).version() == version
 

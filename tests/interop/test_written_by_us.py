@@ -19,7 +19,7 @@ from tests.interop.matrix.lines import LINES
 from tests.interop.matrix.our_table import OurTable
 from tests.interop.matrix.outcomes import OTHER_ROWS, other_readers, reading, recorded
 from tests.interop.rows import PARTITION_COLUMNS, rows
-from tests.peers import duckdb_delta, files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
+from tests.peers import files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
 from tests.slow_cases import some_slow
 
 #: Where other programs read files that Spark has written differently: Spark stores a NOT NULL member as optional, and
@@ -34,13 +34,12 @@ MIXED = sorted(LINES, key=lambda title: crc32(title.encode()))
 
 
 def assert_all_read_the_same(root: Path, expected: dict[int, pa.Table] | None = None) -> None:
-    with duckdb_delta() as connection:
-        for version in range(DeltaTable(root).version() + 1):
-            our_rows = plain(DeltaTable(root, version=version).to_pyarrow_table())
-            assert our_rows.equals(read_delta_rs(root, version)), version
-            assert our_rows.equals(read_duckdb(root, version, connection)), version
-            if expected is not None and version in expected:
-                assert our_rows.equals(plain(expected[version])), version
+    for version in range(DeltaTable(root).version() + 1):
+        our_rows = plain(DeltaTable(root, version=version).to_pyarrow_table())
+        assert our_rows.equals(read_delta_rs(root, version)), version
+        assert our_rows.equals(read_duckdb(root, version)), version
+        if expected is not None and version in expected:
+            assert our_rows.equals(plain(expected[version])), version
 
 
 @pytest.mark.parametrize("title", some_slow(MIXED, 6))
@@ -48,8 +47,7 @@ def test_the_tables_of_the_matrix(tmp_path: Path, title: str, engine: Engine) ->
     table = OurTable(tmp_path / "our table", engine)
     LINES[title](table)
     assert reading(table, lambda version: plain(table.open(version).to_pyarrow_table())) == ""
-    with duckdb_delta() as connection:
-        outcomes = other_readers(table, connection)
+    outcomes = other_readers(table)
     expected = {reader: recorded()[title][reader] for reader in outcomes}
     if engine.name == "spark":
         expected |= OF_SPARK_FILES.get(title, {})

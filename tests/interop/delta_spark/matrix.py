@@ -33,7 +33,7 @@ from tests.interop.delta_spark.expected import (
     written,
 )
 from tests.interop.delta_spark.scripts import scripts
-from tests.peers import collected, duckdb_delta, read_duckdb
+from tests.peers import collected, read_duckdb
 
 FOLDER = Path(".peers/delta-spark-tables").resolve()
 TABLES = {table.name: table for table in written(FOLDER)}
@@ -127,7 +127,7 @@ def test_changes(name: str, engine: Engine, outcomes: Outcomes) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_third_opinion(name: str, outcomes: Outcomes, third: duckdb.DuckDBPyConnection) -> None:
+def test_the_third_opinion(name: str, outcomes: Outcomes) -> None:
     """DuckDB's reader (delta-kernel-rs) fails no test; the matrix shows where it differs."""
     table = TABLES[name]
     readable = [version for version in table.versions if version.rows is not None]
@@ -135,7 +135,7 @@ def test_the_third_opinion(name: str, outcomes: Outcomes, third: duckdb.DuckDBPy
     unread: list[int] = []
     for version in readable:
         try:
-            duckdb_rows = read_duckdb(table.path, version.number, third)
+            duckdb_rows = read_duckdb(table.path, version.number)
         except duckdb.Error:
             unread.append(version.number)
             continue
@@ -146,13 +146,6 @@ def test_the_third_opinion(name: str, outcomes: Outcomes, third: duckdb.DuckDBPy
     parts += [f"{len(unread)} not read"] if unread else []
     parts += [f"{len(differing)} differ"] if differing else []
     outcomes[name]["duckdb"] = ", ".join(parts)
-
-
-@pytest.fixture(scope="module")
-def third() -> Any:
-    connection = duckdb_delta()
-    yield connection
-    connection.close()
 
 
 # --- comparisons

@@ -6,10 +6,8 @@ delta-rs and DuckDB read them, too. The outcomes must be those of the record, fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -20,19 +18,13 @@ from tests.interop.matrix.lines import LINES
 from tests.interop.matrix.our_table import OurTable
 from tests.interop.matrix.outcomes import WRITES, other_readers, reading, reading_changes, record, recorded, shortened
 from tests.interop.matrix.spark_writes import spark_write
-from tests.peers import duckdb_delta, plain
-
-
-@pytest.fixture(scope="module")
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb_delta() as connection:
-        yield connection
+from tests.peers import plain
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("title", list(LINES))
 def test_others_read_it_and_delta_spark_goes_on(
-    title: str, tmp_path: Path, peer: Peer, connection: duckdb.DuckDBPyConnection, pytestconfig: pytest.Config
+    title: str, tmp_path: Path, peer: Peer, pytestconfig: pytest.Config
 ) -> None:
     table = OurTable(tmp_path / "tables" / "our table")
     LINES[title](table)
@@ -41,7 +33,7 @@ def test_others_read_it_and_delta_spark_goes_on(
         "versions": str(len(table.versions)),
         "delta-spark": reading(table, lambda version: rows_of_version(written, version))
         or reading_changes(table, lambda: peer.changes(table.root, 0)),
-        **other_readers(table, connection),
+        **other_readers(table),
         **going_on(table, peer),
     }
     if pytestconfig.getoption("--record"):

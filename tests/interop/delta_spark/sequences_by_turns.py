@@ -17,7 +17,6 @@ from tests.differential.programs import SequenceTable
 from tests.differential.sequences import run_sequence
 from tests.differential.verbs import Verb
 from tests.interop.delta_spark.peer import Peer
-from tests.peers import duckdb_delta
 
 #: The words of MERGE for each method of a merge's builder, in the order that SQL requires.
 MERGE_WORDS = {
@@ -35,8 +34,7 @@ MATCHES = ("MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(6))
 def test_both_write_both_tables_and_the_rows_stay_equal(tmp_path: Path, peer: Peer, seed: int) -> None:
-    with duckdb_delta() as connection:
-        outcome = run_sequence(seed, tmp_path, connection, other=DeltaSpark(peer, tmp_path / "rows"))
+    outcome = run_sequence(seed, tmp_path, other=DeltaSpark(peer, tmp_path / "rows"))
     assert outcome.difference == ""
     assert outcome.verbs.total() > outcome.refused.total(), outcome.refused
 

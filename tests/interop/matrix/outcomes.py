@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import deltalake
-import duckdb
 import pyarrow as pa
 
 from tests.interop.delta_spark.expected import difference
@@ -39,12 +38,12 @@ def record(title: str, outcome: Mapping[str, str]) -> None:
     RECORD.write_text(json.dumps(lines, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def other_readers(table: OurTable, connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+def other_readers(table: OurTable) -> dict[str, str]:
     """The outcomes of delta-rs and DuckDB."""
     return {
         "delta-rs": reading(table, lambda version: read_delta_rs(table.root, version))
         or reading_changes(table, lambda: delta_rs_changes(table.root)),
-        "DuckDB": reading(table, lambda version: read_duckdb(table.root, version, connection)),
+        "DuckDB": reading(table, lambda version: read_duckdb(table.root, version)),
     }
 
 

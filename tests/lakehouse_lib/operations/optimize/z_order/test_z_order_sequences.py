@@ -13,7 +13,7 @@ import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.operations.optimize.z_order import tags
-from tests.peers import duckdb_delta, read_duckdb
+from tests.peers import read_duckdb
 
 
 @pytest.mark.slow
@@ -28,7 +28,6 @@ def test_no_row_is_lost_or_doubled_in_any_order_of_verbs(tmp_path: Path, seed: i
     size = sum(DeltaTable(tmp_path).snapshot.files["size"].to_pylist()) // 24
     ids = set(range(count))
     merged = False
-    connection = duckdb_delta()
     for _ in range(12):
         verb = random.choice(["append", "append", "delete"])
         if verb == "append":
@@ -40,14 +39,13 @@ def test_no_row_is_lost_or_doubled_in_any_order_of_verbs(tmp_path: Path, seed: i
             low = int(random.integers(0, count))
             DeltaTable(tmp_path).delete(f"id >= {low} AND id < {low + 150} AND id % 3 = {low % 3}")
             ids -= {value for value in range(low, low + 150) if value % 3 == low % 3}
-        before = str(read_duckdb(tmp_path, connection=connection).to_pydict())  # NaN does not equal itself
+        before = str(read_duckdb(tmp_path).to_pydict())  # NaN does not equal itself
         runs = _runs(tmp_path)
         DeltaTable(tmp_path).optimize.z_order(columns, target_size=size)
         merged |= any(run in runs.values() for path, run in _runs(tmp_path).items() if path not in runs)
-        assert str(read_duckdb(tmp_path, connection=connection).to_pydict()) == before
+        assert str(read_duckdb(tmp_path).to_pydict()) == before
         assert DeltaTable(tmp_path).optimize.z_order(columns, target_size=size)["numFilesAdded"] == 0
     assert merged  # new files belong to an earlier run
-    connection.close()
     assert read_duckdb(tmp_path)["id"].to_pylist() == sorted(ids)
     assert sorted(DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist()) == sorted(ids)
 
