@@ -74,7 +74,7 @@ up: prerequisites $(installed) ## Start the demo's Airflow, leave it running, an
 down: $(installed) ## Stop the Airflow that `make up` started
 	@$(python) -m demo down
 
-test: prerequisites $(installed) ## Run the tests without the slow ones (nine minutes on two processors)
+test: prerequisites $(installed) ## Run the tests without the slow ones (eight minutes on two processors)
 	@$(python) -m pytest $(in_parallel)
 
 test-slow: prerequisites $(installed) ## Run the slow tests, and the property tests with 500 examples (PROFILE=all runs 100)

@@ -123,6 +123,7 @@ def test_queries_see_a_cent(home: Home, injected: Faults, person: Person) -> Non
     assert problem.startswith("TPC-H Q1")
 
 
+@pytest.mark.slow
 def test_quarantine_is_exact(home: Home, injected: Faults) -> None:
     assert checks.quarantine_is_exact(home, injected).problems == ()
 
@@ -182,6 +183,7 @@ def test_files_whose_footers_say_otherwise_are_found(home: Home, monkeypatch: py
     assert "l_partkey" in problem
 
 
+@pytest.mark.slow
 def test_readers_agree(home: Home) -> None:
     assert checks.readers_agree(home, older=1).problems == ()
 
@@ -210,6 +212,7 @@ def test_vacuum_that_left_or_took_a_file_is_found(home: Home) -> None:
     assert [problem.split(":")[0] for problem in problems] == ["orders", "customer"]
 
 
+@pytest.mark.slow
 def test_checkpoints_suffice_or_are_missed(home: Home) -> None:
     assert checks.checkpoints_suffice(home).problems == ("no table has a checkpoint",)
     for table in COLUMNS:

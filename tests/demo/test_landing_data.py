@@ -54,6 +54,7 @@ def test_the_same_seed_spoils_the_same_rows_and_another_seed_others(raw: Path, l
         assert file.read_bytes() == (tmp_path / "second" / file.relative_to(landing)).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_list_is_what_lies_in_the_files_and_nothing_else_is_touched(raw: Path, landing: Path) -> None:
     clean = {file: lines(file) for file in landing.rglob("*.csv")}
 
@@ -89,6 +90,7 @@ def test_every_kind_of_fault_is_there(landing: Path) -> None:
     assert len({(row.table, row.key) for row in injected.rows}) == len(injected.rows)
 
 
+@pytest.mark.slow
 def test_missing_keys_are_those_of_spoiled_rows_and_of_the_refused_file(raw: Path, landing: Path) -> None:
     (first_part, *_) = sorted((landing / "orders").iterdir())
     per_file = len(lines(first_part)) - 1

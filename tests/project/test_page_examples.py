@@ -46,9 +46,11 @@ def test_the_blocks_of_the_page_run(page: str, tmp_path: Path, monkeypatch: pyte
     exec(compile(code, f"docs/{page}.md", "exec"), {"__name__": "page"})
 
 
-def test_the_examples_of_the_operators_make_tasks(tmp_path: Path) -> None:
+def test_imports_work_and_the_examples_of_the_operators_make_tasks(tmp_path: Path) -> None:
+    pages = "\n".join(page.read_text() for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+    imports = re.findall(r"^`?(from lakehouse_\S+ import [\w, ]+)`?$", pages, re.MULTILINE)
+    assert len(imports) > 12
     text = (ROOT / "docs/operators.md").read_text()
-    imports = re.findall(r"^`(from lakehouse_airflow\S* import [\w, ]+)`$", text, re.MULTILINE)
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     tasks = [block for block in blocks if "with DAG" not in block and "LakehouseHook()" not in block]
     dags = [block for block in blocks if "with DAG" in block]

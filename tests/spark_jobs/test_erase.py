@@ -26,6 +26,7 @@ def delete(table: str | Path, predicate: str = "a = 2", request: str = REQUEST) 
     return {"table": str(table), "predicate": predicate, "request": request}
 
 
+@pytest.mark.slow
 def test_the_first_delete_that_fails_is_the_last_one(spark: Any, tmp_path: Path) -> None:
     tables = [str(tmp_path / name) for name in ("first", "kept", "last")]
     for table in tables:

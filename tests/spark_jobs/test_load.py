@@ -118,6 +118,7 @@ def test_a_failure_of_a_later_batch_names_the_batches_that_were_loaded(shop: Sho
     assert shop.ids() == [1, 2]
 
 
+@pytest.mark.slow
 def test_unusable_suite_writes_nothing(spark: SparkSession, shop: Shop) -> None:
     shop.land("a.csv", "1,5,x")
     unknown = {"type": "expect_the_best", "kwargs": {"column": "id"}, "meta": {"rule_id": "r"}}

@@ -113,6 +113,7 @@ def one_file(folder: Path) -> Shop:
     return shop
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("split_files")
 @pytest.mark.parametrize("judge", ["arrow", pytest.param("great expectations", marks=pytest.mark.slow)])
 def test_several_tasks_read_one_file(
@@ -163,6 +164,7 @@ def test_a_constraint_that_only_spark_evaluates(spark: SparkSession, tmp_path: P
     assert shop.staged() == []
 
 
+@pytest.mark.slow
 def test_texts_of_values_are_those_of_spark(utc: SparkSession) -> None:
     # Not the numbers that Java before version 19 writes with more digits than it has to, such as 2.0E-3 as a float.
     numbers = [0.0, -0.0, 1.0, -2.5, 1e7, 9999999.0, 1e-3, 9.99e-4, 0.1, 123456.75, 1e10, 1.5e300, 100.0, 12.0625]
@@ -203,6 +205,7 @@ def test_bytes_that_are_not_utf8_have_the_same_text_on_both_engines(utc: SparkSe
     assert [row["value"] for row in rows.collect()] == spark_texts(column).to_pylist()
 
 
+@pytest.mark.slow
 def test_nested_values_have_the_json_of_spark(utc: SparkSession) -> None:
     struct = pa.struct([("a", pa.float64()), ('b "', pa.string())])
     columns = {

@@ -176,6 +176,7 @@ def test_unusable_rule_is_named_before_any_batch(
         gate_of(spark, rows, COLUMNS, bad)
 
 
+@pytest.mark.slow
 def test_rule_that_cannot_be_evaluated_is_no_pass(spark: SparkSession, rows: DataFrame) -> None:
     torn = rule("expect_column_values_to_match_regex", "torn", column="flag", regex="(")
     with pytest.raises(QualityError, match="Unclosed group"):

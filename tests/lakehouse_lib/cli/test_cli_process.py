@@ -1,4 +1,4 @@
-"""The command ``lakehouse`` as a process: output, exit codes, secrets, imports, completion."""
+"""The command ``lakehouse`` as a process: output, exit codes, secrets, imports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ import pytest
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.cli import main as entry
 from lakehouse_lib.cli.main import main
-from lakehouse_lib.cli.parser import parser
 from lakehouse_lib.cli.terminal import printable, size_text
 
 GOLDEN = Path(__file__).parents[2] / "data/golden"
@@ -156,6 +155,7 @@ def test_an_error_is_a_line_with_a_code_and_a_hint_and_stops_no_other_table(lake
     assert orders["result"]["files"] == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["health"], ["plan"], ["maintain"], ["maintain", "--run"]], ids=" ".join)
 def test_a_table_of_a_prefix_that_cannot_be_opened_is_a_row_with_its_code(
     tmp_path: Path, invoke: Invoke, command: list[str]
@@ -173,6 +173,7 @@ def test_a_table_of_a_prefix_that_cannot_be_opened_is_a_row_with_its_code(
     assert err.count("DELTA_LOG_CORRUPTED") == 1
 
 
+@pytest.mark.slow
 def test_a_failed_step_is_printed_once(tmp_path: Path) -> None:
     for number in range(12):
         deltalake.write_deltalake(tmp_path / "t", pa.table({"id": [number]}), mode="append")
@@ -235,34 +236,6 @@ def test_a_command_loads_neither_pandas_nor_spark(lake: Path) -> None:
         [sys.executable, "-c", code, "detail", str(lake / "orders")], capture_output=True, text=True, check=True
     )
     assert not {"pandas", "pyspark", "airflow", "boto3"} & set(json.loads(done.stderr))
-
-
-def test_bash_completes_commands_options_and_choices() -> None:
-    def completed(*words: str) -> list[str]:
-        script = (
-            'eval "$($0 -m lakehouse_lib.cli completion bash)"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
-            'COMP_LINE="$*"; _lakehouse; echo "${COMPREPLY[@]}"'
-        )
-        done = subprocess.run(
-            ["bash", "-c", script, sys.executable, *words], capture_output=True, text=True, timeout=60, check=True
-        )
-        return done.stdout.split()
-
-    assert completed("lakehouse", "h") == ["health", "history"]
-    assert completed("lakehouse", "vacuum", "--ret") == ["--retention-hours"]
-    assert completed("lakehouse", "vacuum", "t", "--r") == ["--registry", "--retention-hours", "--run"]
-    assert completed("lakehouse", "completion", "") == ["bash", "zsh", "fish"]
-    assert completed("lakehouse", "vacuum", "") == []  # bash completes files
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_get_every_command_and_option(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
-    for name, command in parser()._subparsers._group_actions[0].choices.items():  # type: ignore[union-attr]
-        assert name in script
-        for action in command._actions:
-            assert all(option.lstrip("-") in script for option in action.option_strings)
 
 
 def test_a_bug_is_one_line_without_a_traceback(

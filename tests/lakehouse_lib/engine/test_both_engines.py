@@ -88,6 +88,7 @@ def test_one_table_written_by_both_engines(tmp_path: Path, engine: Engine, spark
     assert read_engine(engine, DeltaTable(tmp_path), where="k = 'x y' AND v > 1")["v"].to_pylist() == [2, 2, 2]
 
 
+@pytest.mark.slow
 def test_overwrite_and_older_versions(tmp_path: Path, engine: Engine) -> None:
     first, second = pa.table({"a": [1, 2]}), pa.table({"a": [3]})
     put(engine, tmp_path, first)
@@ -112,6 +113,7 @@ def test_evolution_adds_columns_and_nested_fields(tmp_path: Path, engine: Engine
     ]
 
 
+@pytest.mark.slow
 def test_a_schema_can_be_overwritten_with_the_rows(tmp_path: Path, engine: Engine) -> None:
     put(engine, tmp_path, pa.table({"a": [1]}))
     rows = pa.table({"b": ["x", "y"], "c": [1, 2]})
@@ -121,6 +123,7 @@ def test_a_schema_can_be_overwritten_with_the_rows(tmp_path: Path, engine: Engin
     assert judged(engine, tmp_path, 0).to_pylist() == [{"a": 1}]
 
 
+@pytest.mark.slow
 def test_no_rows_make_a_commit_without_files(tmp_path: Path, engine: Engine) -> None:
     put(engine, tmp_path, pa.table({"a": [1]}))
     put(engine, tmp_path, longs(a=[]), mode="append")
@@ -149,6 +152,7 @@ def test_delete_keeps_rows_the_predicate_is_null_for(tmp_path: Path, engine: Eng
     assert table.version() == version
 
 
+@pytest.mark.slow
 def test_delete_whole_partitions_reads_nothing(tmp_path: Path, engine: Engine) -> None:
     put(engine, tmp_path, pa.table({"p": ["x", "y", None], "v": [1, 2, 3]}), partition_by=["p"])
     for file in parquet_files(tmp_path):
@@ -162,6 +166,7 @@ def test_delete_whole_partitions_reads_nothing(tmp_path: Path, engine: Engine) -
     assert DeltaTable(tmp_path).count() == 0
 
 
+@pytest.mark.slow
 def test_delete_drops_files_that_lose_every_row(tmp_path: Path, engine: Engine) -> None:
     put(engine, tmp_path, pa.table({"v": [1, 1]}))
     put(engine, tmp_path, pa.table({"v": [2]}), mode="append")
@@ -170,6 +175,7 @@ def test_delete_drops_files_that_lose_every_row(tmp_path: Path, engine: Engine) 
     assert judged(engine, tmp_path)["v"].to_pylist() == [2]
 
 
+@pytest.mark.slow
 def test_compact_keeps_rows_and_partitions(tmp_path: Path, engine: Engine) -> None:
     for number in range(4):
         rows = pa.table({"p": ["a b", None], "v": [number, number + 10]})

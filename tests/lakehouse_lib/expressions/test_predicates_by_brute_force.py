@@ -123,6 +123,7 @@ def test_rows_are_true_false_or_null_as_in_sql(data: st.DataObject) -> None:
     assert matches(predicate, table).to_pylist() == expected
 
 
+@pytest.mark.slow
 @large
 @given(data=st.data())
 def test_partition_values_decide_exactly(data: st.DataObject) -> None:

@@ -119,6 +119,7 @@ def test_a_cleanup_that_died_is_finished_by_the_next_one(tmp_path, kind):
         assert all_seen(log.store, range(6, 14)) == before
 
 
+@pytest.mark.slow
 def test_two_at_once_delete_no_more_than_one(tmp_path):
     log = PastLog(tmp_path).commits(21)
     for version in (5, 10):

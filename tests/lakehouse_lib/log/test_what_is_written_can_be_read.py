@@ -126,6 +126,7 @@ def listed(table):
     return sorted(meta.path for meta in table.store.list_from("_delta_log"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
@@ -172,6 +173,7 @@ def test_a_file_that_is_added_and_removed_at_once_is_refused(tmp_path):
     assert load_snapshot(snapshot.store).version == 1
 
 
+@pytest.mark.slow
 def test_metadata_nested_too_deep_is_refused(table):
     value = []
     metadata = {"x": value}

@@ -29,6 +29,7 @@ def ids(table: DeltaTable) -> list[int]:
     return sorted(table.to_pyarrow_table()["id"].to_pylist())
 
 
+@pytest.mark.slow
 def test_restore_and_manifests(s3_server: S3Server, location: str) -> None:
     options = s3_server.options
     fresh = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
@@ -42,6 +43,7 @@ def test_restore_and_manifests(s3_server: S3Server, location: str) -> None:
     assert sorted(lines) == sorted(table.file_uris())
 
 
+@pytest.mark.slow
 def test_convert_and_clones(s3_server: S3Server, location: str) -> None:
     options = s3_server.options
     store = open_store(location, options)
@@ -62,6 +64,7 @@ def test_convert_and_clones(s3_server: S3Server, location: str) -> None:
     assert ids(shallow) == ids(deep) == list(range(200))
 
 
+@pytest.mark.slow
 def test_vacuum_by_folder_and_by_inventory(s3_server: S3Server, location: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options = s3_server.options
     for start in (0, 100):
@@ -98,6 +101,7 @@ def test_vacuum_by_folder_and_by_inventory(s3_server: S3Server, location: str, m
     assert ids(source) == list(range(100, 200))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", some_slow(["CSV", "Parquet"], 1))
 def test_the_published_inventory_of_a_bucket(s3_server: S3Server, location: str, kind: str, tmp_path: Path) -> None:
     options = s3_server.options

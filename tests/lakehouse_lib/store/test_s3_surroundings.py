@@ -25,6 +25,7 @@ def _no_connections(monkeypatch):
     monkeypatch.setattr(s3_client, "_connections", {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "section", ["endpoint_url = {url}", "services = own\n[services own]\ns3 =\n  endpoint_url = {url}"]
 )

@@ -174,6 +174,7 @@ def property_arguments(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @given(property_arguments())
 def test_random_properties_give_the_settings_of_delta_rs(arguments: dict[str, Any]) -> None:
     with TemporaryDirectory() as folder:

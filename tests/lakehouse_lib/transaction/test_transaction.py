@@ -56,6 +56,7 @@ def test_two_first_commits_have_one_winner(tmp_path):
         assert all(isinstance(o.error, MetadataChangedError) for o in outcomes if isinstance(o, Conflict))
 
 
+@pytest.mark.slow
 def test_concurrent_appends_all_land_in_versions_without_a_gap(tmp_path):
     snapshot = create(tmp_path / "t")
 

@@ -193,6 +193,7 @@ def test_parts_of_json_lines(
     check(path, source_format, head, cuts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", some_slow(["\r\n", "\n", "\r"], 1))
 def test_each_cut_of_a_file_with_every_kind_of_line(tmp_path: Path, end: str) -> None:
     lines = ["id,note", "1,x", "", "bad,y", "1,2,3", f"2,{'a' * 30}", "3,z", "", "4,last"]

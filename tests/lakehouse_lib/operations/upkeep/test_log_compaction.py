@@ -82,6 +82,7 @@ def test_delta_rs_writes_the_same_actions(tmp_path: Path) -> None:
     assert our_actions == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("versions", [(1, 1), (2, 1), (-1, 1), ("0", 1), (True, 2)])
 def test_versions_that_are_no_range_are_refused(tmp_path: Path, versions: Any) -> None:
     history_of_changes(tmp_path, 0, False)

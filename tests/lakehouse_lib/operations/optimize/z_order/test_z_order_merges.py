@@ -230,6 +230,7 @@ def test_a_tree_without_files_is_deleted_after_the_retention(tmp_path: Path) -> 
     assert second in table.trees
 
 
+@pytest.mark.slow
 def test_an_attempt_that_loses_leaves_no_tree(tmp_path: Path) -> None:
     table = Growing(tmp_path)
     trees = table.trees
@@ -239,6 +240,7 @@ def test_an_attempt_that_loses_leaves_no_tree(tmp_path: Path) -> None:
     assert len(table.trees - trees) == 1
 
 
+@pytest.mark.slow
 def test_rows_deleted_meanwhile_are_deleted_in_their_cells(tmp_path: Path, engine: Engine) -> None:
     table = Growing(tmp_path)
     delete_by_vector(tmp_path, {sorted(files_delta_rs(tmp_path))[0].name: inline({0})})
@@ -303,6 +305,7 @@ def test_a_renamed_column_keeps_its_cells_and_a_widened_one_does_not(tmp_path: P
     assert last != run
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_merge_is_what_the_run_does(tmp_path: Path) -> None:
     table = Growing(tmp_path)
     table.two_runs()

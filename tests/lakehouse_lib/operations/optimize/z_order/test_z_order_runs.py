@@ -73,6 +73,7 @@ def test_the_second_run_over_an_unchanged_table_writes_nothing(table: Path, engi
     assert set(table.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_five_percent_of_new_rows_are_all_that_is_written(table: Path) -> None:
     size = target(table, 16)
     before = DeltaTable(table)
@@ -115,6 +116,7 @@ def test_a_full_run_makes_one_run_of_all(table: Path) -> None:
     assert len(runs(table)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "factor", "is_rewritten"),
     some_slow(
@@ -165,6 +167,7 @@ def test_rows_that_delta_rs_updates_are_z_ordered_again(table: Path) -> None:
     assert read_delta_rs(table) == expected
 
 
+@pytest.mark.slow
 def test_files_that_a_delete_rewrites_stay_z_ordered_while_they_are_not_small(table: Path) -> None:
     size = target(table, 8)
     DeltaTable(table).optimize.z_order(BY, target_size=size)
