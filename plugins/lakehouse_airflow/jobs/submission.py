@@ -289,8 +289,9 @@ class JobSubmission(SparkSubmitHook):
             self.log.info("a later try waits for the job of this try, so the job continues")
             return
         self._kill()
-        if self._earlier_job is not None and self._earlier_job.is_on_this_machine:
-            self._earlier_job.kill()
+        earlier_job = self._earlier_job  # the task's code forgets it as soon as it sees that the task is killed
+        if earlier_job is not None and earlier_job.is_on_this_machine:
+            earlier_job.kill()
         super().on_kill()
 
     def _is_adopted(self) -> bool:
