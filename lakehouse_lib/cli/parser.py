@@ -52,7 +52,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
                 hint="Set the store's environment variables, or give --storage-options-file FILE",
             )
         problem = f"unknown option {', '.join(names)}" if names else "too many arguments"
-        raise UsageError(problem, hint="See lakehouse --help")
+        raise UsageError(problem, hint=f"See lakehouse {arguments.command.name} --help")
     return arguments
 
 

@@ -79,6 +79,11 @@ def test_columns_to_z_order_by(
     assert content(table) == before
 
 
+def test_the_hint_of_an_unknown_option_names_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["z-order", "table", "--colums", "id"]) == 2
+    assert "unknown option --colums\nhint: See lakehouse z-order --help" in capsys.readouterr().err
+
+
 def test_a_target_size_of_0(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, snapshot = content(table), load_snapshot(open_store(table))
     for words in (["optimize"], ["z-order", "--columns=id"], ["plan"], ["health"]):
