@@ -30,7 +30,7 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         ValueError: a text is not valid UTF-8.
         TypeError: ``kind`` is another type.
     """
-    if values.count(None) == len(values):  # as most fields of most actions
+    if values and values[0] is None and values.count(None) == len(values):  # as most fields of most actions
         return pa.nulls(len(values), kind)
     if pa.types.is_string(kind):
         return strings(values)

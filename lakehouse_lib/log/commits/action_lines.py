@@ -100,7 +100,7 @@ def _read_piece(piece: bytes, parser: FileParser) -> ActionLines:
         if actions is not None:
             return actions
     actions = _read_lines(piece)
-    if len(piece) >= _COLUMNAR_BYTES:  # a smaller piece is the last one
+    if len(piece) >= _COLUMNAR_BYTES:  # a smaller piece is a small commit, or the end of a block
         parser.add_fields({"add": actions.adds, "remove": actions.removes, "cdc": actions.changes})
     return actions
 
