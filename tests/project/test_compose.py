@@ -251,12 +251,12 @@ def wait_until(holds: Callable[[], bool], *processes: subprocess.Popen[bytes]) -
 
 
 def status(address: str) -> dict[str, Any] | None:
-    """The JSON at an address, or None without an answer."""
+    """The JSON at an address; None: it does not answer, or Spark has not yet added this page to the others."""
     try:
         with urllib.request.urlopen(address, timeout=5) as answer:
             body: dict[str, Any] = json.load(answer)
             return body
-    except OSError:
+    except (OSError, json.JSONDecodeError):
         return None
 
 
