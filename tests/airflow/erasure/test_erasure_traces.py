@@ -177,9 +177,10 @@ def clean_airflow(erased: Erased) -> None:
     clean += ["--skip-archive", "--error-on-cleanup-failure", "--yes"]
     for _ in range(5):  # it fails while another process writes to the database
         done = subprocess.run([sys.executable, "-m", "airflow", *clean], capture_output=True, text=True, timeout=600)
+        print(done.stdout, done.stderr)  # shown if the test fails
         if done.returncode == 0:
             return
-    raise AssertionError(done.stdout + done.stderr)
+    raise AssertionError("airflow db clean failed five times")
 
 
 def _values(file: Path) -> set[Any]:
