@@ -113,7 +113,6 @@ def one_file(folder: Path) -> Shop:
     return shop
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("split_files")
 @pytest.mark.parametrize("judge", ["arrow", pytest.param("great expectations", marks=pytest.mark.slow)])
 def test_several_tasks_read_one_file(

@@ -92,7 +92,6 @@ def test_workers_that_rewrite_files_load_no_pandas(tmp_path: Path, verb: Callabl
     assert len(DeltaTable(tmp_path / "t").file_uris()) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("verb", some_slow(["z_order(['id', 'name'], target_size=20_000)", "compact()"], 1))
 def test_a_process_that_rewrites_files_loads_no_pandas(tmp_path: Path, verb: str) -> None:
     rows = pa.table({"id": range(10_000), "name": [f"n{i % 7}" for i in range(10_000)], "x": [None, 1.5] * 5_000})

@@ -50,7 +50,6 @@ def rows(start: int, values: list[Any], kind: str) -> pa.Table:
     return pa.table({"k": pa.array(range(start, start + len(values)), pa.int64()), "v": column})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new", "old_values", "new_values"), some_slow(CHANGES, 1))
 @pytest.mark.parametrize("properties", some_slow([{"delta.enableDeletionVectors": "true"}, {}], 1))
 def test_every_verb_goes_on(

@@ -18,7 +18,6 @@ from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import open_store
 from tests.lakehouse_lib.operations.upkeep.inventory_files import csv_of, manifest_of, parquet_of
 from tests.s3_server import S3Server
-from tests.slow_cases import some_slow
 
 
 def rows(start: int) -> pa.Table:
@@ -102,7 +101,7 @@ def test_vacuum_by_folder_and_by_inventory(s3_server: S3Server, location: str, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", some_slow(["CSV", "Parquet"], 1))
+@pytest.mark.parametrize("kind", ["CSV", "Parquet"])
 def test_the_published_inventory_of_a_bucket(s3_server: S3Server, location: str, kind: str, tmp_path: Path) -> None:
     options = s3_server.options
     for start in (0, 100):

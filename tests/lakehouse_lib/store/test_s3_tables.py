@@ -51,7 +51,6 @@ def test_what_others_wrote_reads_as_it_does_on_a_disk(s3_server, location, name)
         assert remote.get_add_actions(flatten=True).equals(local.get_add_actions(flatten=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", some_slow(["change_data_feed", "change_data_feed_vectors"], 1))
 def test_change_data_reads_as_it_does_on_a_disk(s3_server, location, name):
     upload(TABLES / name, location, s3_server.options)

@@ -27,7 +27,6 @@ from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.tasks.parse import Parser
 from lakehouse_lib.store import open_store
 from tests.landed_files import landed
-from tests.slow_cases import some_slow
 
 SCHEMA = pa.schema([("id", pa.int64()), ("note", pa.string())])
 CSV = SourceFormat("csv", quote="")
@@ -194,7 +193,7 @@ def test_parts_of_json_lines(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", some_slow(["\r\n", "\n", "\r"], 1))
+@pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
 def test_each_cut_of_a_file_with_every_kind_of_line(tmp_path: Path, end: str) -> None:
     lines = ["id,note", "1,x", "", "bad,y", "1,2,3", f"2,{'a' * 30}", "3,z", "", "4,last"]
     path = tmp_path / "a.csv"

@@ -116,7 +116,6 @@ def test_a_full_run_makes_one_run_of_all(table: Path) -> None:
     assert len(runs(table)) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "factor", "is_rewritten"),
     some_slow(
