@@ -11,14 +11,9 @@ from spark_jobs.command_line import Arguments, read_text_file
 from spark_jobs.job import Result, run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
-
-    from lakehouse_lib import DeltaTable
-
-#: The number of newest commits in which a run searches for its own commit.
-_COMMITS = 20
 
 #: The parameters of this job. They are not in the library's catalogue, because the query is the caller's.
 PARAMETERS = (
@@ -42,7 +37,7 @@ def arguments() -> Arguments:
 
 
 def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
-    from lakehouse_lib import CommitProperties, DeltaTable, Transaction, write_deltalake
+    from lakehouse_lib import CommitProperties, DeltaTable, Transaction
     from lakehouse_lib.errors import InvalidArgumentError
 
     query = read_text_file(options.sql_file, "the query file")
@@ -57,7 +52,11 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
     def run(spark: SparkSession) -> Result:
         from pyspark.errors import AnalysisException, ParseException
 
+        from lakehouse_lib.engine.incoming import incoming
         from lakehouse_lib.engine.spark.engine import SparkEngine
+        from lakehouse_lib.operations.write.planned_write import Write
+        from lakehouse_lib.operations.write.write import write
+        from lakehouse_lib.store import open_store
 
         versions = {name: table.version() for name, table in inputs.items()}
         for name, table in inputs.items():
@@ -69,38 +68,25 @@ def prepare(options: Namespace) -> Callable[[SparkSession], Result] | Result:
                 f"the query in {options.sql_file} cannot run: {str(error).partition(chr(10))[0]}",
                 hint=f"The query can use the tables {', '.join(inputs)}",
             ) from error
-        write_deltalake(
-            options.output,
-            rows,
-            mode="overwrite",
-            schema_mode="overwrite",
-            storage_options=stores.get(options.output),
-            engine=SparkEngine(spark),
+        result = write(
+            open_store(options.output, stores.get(options.output)),
+            incoming(rows),
+            Write(mode="overwrite", schema_mode="overwrite"),
+            SparkEngine(spark),
             commit_properties=CommitProperties(
                 app_transactions=[Transaction(options.app_id, options.app_version)],
                 custom_metadata={"inputVersions": versions},
             ),
         )
-        new_output = DeltaTable(options.output, storage_options=stores.get(options.output))
-        version = _version_of(new_output, versions)
         return {
             "table": options.output,
-            "version": version,
-            "read_version": version - 1 if version else None,
+            "version": result.version,
+            "read_version": result.read_version,
             "done_before": False,
             "input_versions": versions,
         }
 
     return run
-
-
-def _version_of(output: DeltaTable, inputs: Mapping[str, int]) -> int:
-    """The newest version of ``output`` that was computed from these versions of its inputs.
-
-    The latest version may be a later commit of another writer.
-    """
-    versions = (commit["version"] for commit in output.history(_COMMITS) if commit.get("inputVersions") == inputs)
-    return int(next(versions, output.version()))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from lakehouse_airflow.operators.repair import LakehouseRepairOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_lib.catalogue.operation import TableOperation
 from lakehouse_lib.ingestion.load import Load
+from lakehouse_lib.operations.write import write as write_module
 from spark_jobs import aggregate, compact
 from tests.spark_jobs.loading import Shop
 from tests.table_builder import longs
@@ -98,30 +99,30 @@ def test_an_aggregate_names_its_own_commit(
     output = tmp_path / "report"
     query = tmp_path / "query.sql"
     query.write_text("select o_custkey from orders")
-    import lakehouse_lib
+    write = write_module.write
 
-    write = lakehouse_lib.write_deltalake
+    def before_others(*arguments: Any, **options: Any) -> Any:
+        result = write(*arguments, **options)
+        for _ in range(25):
+            write_deltalake(output, OTHERS, mode="append")
+        return result
 
-    def before_another(*arguments: Any, **options: Any) -> None:
-        write(*arguments, **options)
-        write_deltalake(output, OTHERS, mode="append")
-
-    monkeypatch.setattr(lakehouse_lib, "write_deltalake", before_another)
+    monkeypatch.setattr(write_module, "write", before_others)
     command_line = ["--input", f"orders={orders}", "--sql-file", str(query), "--output", str(output)]
     options: Namespace = aggregate.arguments().parse_args([*command_line, "--app-id", "report", "--app-version", "2"])
     run: Any = aggregate.prepare(options)
     result = run(spark)
     assert (result["version"], result["read_version"]) == (0, None)
-    assert DeltaTable(output).version() == 1
+    assert DeltaTable(output).version() == 25
     assert Lineage.of_table(LakehouseHook(), str(output), (str(orders),), result).outputs == (str(output),)
     repeated = aggregate.prepare(options)
     assert isinstance(repeated, dict)
-    assert (repeated["version"], repeated["read_version"], repeated["done_before"]) == (None, 1, True)
+    assert (repeated["version"], repeated["read_version"], repeated["done_before"]) == (None, 25, True)
     assert Lineage.of_table(LakehouseHook(), str(output), (), repeated).outputs == ()
     later = aggregate.arguments().parse_args([*command_line, "--app-id", "report", "--app-version", "3"])
     run = aggregate.prepare(later)
     result = run(spark)
-    assert (result["version"], result["read_version"]) == (2, 1)
+    assert (result["version"], result["read_version"]) == (26, 25)
 
 
 def test_a_load_names_the_commit_of_its_last_batch(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

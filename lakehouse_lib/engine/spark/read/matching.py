@@ -49,15 +49,14 @@ def matching_rows(spark: Any, snapshot: Snapshot, files: pa.Table, predicate: Pr
 
 
 def _matches(words: pa.Table, files: pa.Table, snapshot: Snapshot) -> pa.Table:
-    file_numbers, blocks = numbers_of(words[FILE], np.int32), numbers_of(words[_BLOCK], np.int64)
-    bits = numbers_of(words[_BITS], np.int64).view(np.uint64)
-    matched = np.unique(file_numbers)
+    words = words.sort_by([(FILE, "ascending"), (_BLOCK, "ascending")])
+    blocks, bits = numbers_of(words[_BLOCK], np.int64), numbers_of(words[_BITS], np.int64).astype("<i8")
+    matched, firsts = np.unique(numbers_of(words[FILE], np.int32), return_index=True)
     chosen = files.take(pa.array(matched))
     positions = []
-    for number in matched:
-        rows = file_numbers == number
-        is_set = np.unpackbits(bits[rows].astype("<u8").view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
-        positions.append(bitmap_of(np.sort((blocks[rows][:, None] * 64 + np.arange(64))[is_set == 1])).serialize())
+    for rows in map(slice, firsts, [*firsts[1:], len(words)]):
+        is_set = np.unpackbits(bits[rows].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+        positions.append(bitmap_of((blocks[rows][:, None] * 64 + np.arange(64))[is_set == 1]).serialize())
     counts = map_in_threads(
         lambda path: read_footer(snapshot.store, path).num_rows, chosen["path"].to_pylist(), _THREADS
     )
