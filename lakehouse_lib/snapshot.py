@@ -27,7 +27,7 @@ from lakehouse_lib.log.replay.replay import TableState
 from lakehouse_lib.log.replay.table_state import OwnCommit, VersionState, give_up, later_state, load_state
 from lakehouse_lib.log.replay.transaction_retention import unexpired_transactions
 from lakehouse_lib.log.segment import Checkpoint, Commit, commits_since
-from lakehouse_lib.log.table_identity import Landmark, replaced_error
+from lakehouse_lib.log.table_identity import CommitFingerprint, replaced_error
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol, Transaction
 from lakehouse_lib.schema import Field, Schema, TableLayout
 from lakehouse_lib.statistics import ColumnPath, WrittenStatistics
@@ -68,9 +68,9 @@ class Snapshot:
         return self._loaded.state
 
     @property
-    def landmark(self) -> Landmark:
+    def fingerprint(self) -> CommitFingerprint:
         """The identity of this version's commit, by which a later read of the log detects a recreated table."""
-        return Landmark(self.version, self._loaded.commit, self._loaded.info, self.metadata.id)
+        return CommitFingerprint(self.version, self._loaded.commit, self._loaded.info, self.metadata.id)
 
     @property
     def modified(self) -> int:
@@ -256,7 +256,7 @@ class Snapshot:
         is_there = False
         if commit_file is not None:
             with contextlib.suppress(VersionNotFoundError):  # cleaned up after they were listed
-                self.landmark.check(self.store, commit_file)
+                self.fingerprint.check(self.store, commit_file)
                 is_there = True
                 if commits is not None:
                     with contextlib.suppress(DuplicatePathError):  # the sources of this snapshot may be wrong
@@ -286,7 +286,7 @@ class Snapshot:
         commit_file = self.store.head(names.commit(self.version))
         if commit_file is not None:
             with contextlib.suppress(VersionNotFoundError):  # cleaned up since
-                self.landmark.check(self.store, commit_file)
+                self.fingerprint.check(self.store, commit_file)
                 return
         self.update()
 

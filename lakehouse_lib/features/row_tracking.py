@@ -79,12 +79,12 @@ class FileIds(NamedTuple):
         return pc.coalesce(ids, int64s(self.base + positions)), pc.coalesce(versions, literal(self.version, pa.int64()))
 
 
-def are_assigned(protocol: Protocol, metadata: Metadata) -> bool:
+def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether files that are added to the table get row ids."""
     return FEATURE.is_supported(protocol) and not ROW_TRACKING_SUSPENDED.is_on(metadata.configuration)
 
 
-def are_stable(protocol: Protocol, metadata: Metadata) -> bool:
+def is_enabled(protocol: Protocol, metadata: Metadata) -> bool:
     """Whether a row of the table keeps its id when it is copied to another file."""
     return FEATURE.is_supported(protocol) and ROW_TRACKING.is_on(metadata.configuration)
 
@@ -116,7 +116,7 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     Raises:
         DeltaProtocolError: row tracking is both enabled and suspended, or the names of the columns are not valid.
     """
-    if not are_stable(protocol, metadata):
+    if not is_enabled(protocol, metadata):
         return None
     ids, versions = (metadata.configuration.get(key) for key in _COLUMNS)
     if (
@@ -183,7 +183,7 @@ def check_row_ids_preserved(protocol: Protocol, metadata: Metadata, *, table: st
     Raises:
         UnsupportedFeatureError: copied rows of the table must keep their ids.
     """
-    if are_stable(protocol, metadata):
+    if is_enabled(protocol, metadata):
         raise UnsupportedFeatureError(
             f"the commit replaces files without preserving row ids (rowTracking), although {ROW_TRACKING.key} is true",
             table=table,

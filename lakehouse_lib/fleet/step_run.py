@@ -16,7 +16,7 @@ from lakehouse_lib.fleet.planner.query_cost import query_cost
 from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Step
 from lakehouse_lib.fleet.runs import StepRecord
 from lakehouse_lib.log import clock, file_names
-from lakehouse_lib.log.segment import sort_listing
+from lakehouse_lib.log.segment import classify_log_files
 from lakehouse_lib.operations.results import ChangeResult, CleanupResult, OperationResult
 from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -166,7 +166,7 @@ def _z_ordered(before: Snapshot, result: ChangeResult, columns: Sequence[str]) -
 def _checkpointed(store: ObjectStore, version: int | None, predicted: Effect) -> Effect:
     """The effect of a checkpoint, by the size of its files in the log."""
     number = 0 if version is None else version
-    checkpoints, _, _ = sort_listing(list(store.list_from(file_names.LOG, file_names.first_name(number))))
+    checkpoints, _, _ = classify_log_files(list(store.list_from(file_names.LOG, file_names.first_name(number))))
     written = sum(part.size for checkpoint in checkpoints if checkpoint.version == number for part in checkpoint.parts)
     return replace(
         predicted, bytes_written=written, query_bytes=predicted.query_bytes + predicted.bytes_written - written

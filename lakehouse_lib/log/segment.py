@@ -132,7 +132,7 @@ def commits_since(store: ObjectStore, version: int) -> tuple[ObjectMeta | None, 
     The commits are None if some are missing (cleaned up, or not listed yet), or if a checkpoint is more than 100
     versions newer than ``version``. Then load the segment again.
     """
-    checkpoints, commits, _ = sort_listing(list(store.list_from(file_names.LOG, file_names.first_name(version))))
+    checkpoints, commits, _ = classify_log_files(list(store.list_from(file_names.LOG, file_names.first_name(version))))
     own = next((c.object for c in commits if c.version == version), None)
     later = tuple(c for c in commits if c.version > version)
     checkpointed = max((c.version for c in checkpoints), default=version)
@@ -154,14 +154,14 @@ def list_commits(store: ObjectStore, start: int = 0) -> list[Commit]:
 def oldest_version(store: ObjectStore) -> int | None:
     """The oldest version that can still be read, or None if there is no log."""
     listing = list(store.list_from(file_names.LOG, file_names.first_name(0)))
-    checkpoints, commits, _ = sort_listing(listing)
+    checkpoints, commits, _ = classify_log_files(listing)
     candidates = [c.version for c in checkpoints]
     if commits and commits[0].version == 0:
         candidates.append(0)
     return min(candidates, default=None)
 
 
-def sort_listing(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[Commit], list[Compaction]]:
+def classify_log_files(listed: Sequence[ObjectMeta]) -> tuple[list[Checkpoint], list[Commit], list[Compaction]]:
     """The complete checkpoints, the commits and the compactions of a listing.
 
     Checkpoints that are cheaper to read come first. Commits and compactions keep the order of the listing.
@@ -196,7 +196,7 @@ def _load(store: ObjectStore, version: int | None, without: frozenset[ObjectMeta
     starts = [hint, 0] if hint is not None and (version is None or hint <= version) else [0]
     for start in starts:
         listed = list(store.list_from(file_names.LOG, file_names.first_name(start)))
-        checkpoints, commits, compactions = sort_listing(listed)
+        checkpoints, commits, compactions = classify_log_files(listed)
         usable = [c for c in checkpoints if without.isdisjoint(c.parts) and (version is None or c.version <= version)]
         if usable or start == 0:
             break

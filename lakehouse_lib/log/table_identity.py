@@ -17,8 +17,8 @@ from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 
 @dataclass(frozen=True)
-class Landmark:
-    """A version as it was read from the log.
+class CommitFingerprint:
+    """What identifies the commit of a version, as it was read from the log.
 
     Attributes:
         file: its commit file in the listing; None: the log had only a checkpoint or a compaction of it.

@@ -18,7 +18,7 @@ from lakehouse_lib.errors import CommitFailedError, DeltaError, StoreError
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.log.retention.cleanup import may_delete_next_version
-from lakehouse_lib.log.segment import Checkpoint, Commit, sort_listing
+from lakehouse_lib.log.segment import Checkpoint, Commit, classify_log_files
 from lakehouse_lib.protocol.file_paths import canonical
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
@@ -46,7 +46,7 @@ def check_name(
         return None
     try:
         listing = list(store.list_from(file_names.LOG, file_names.first_name(commit.version)))
-        checkpoints, commits, _ = sort_listing(listing)
+        checkpoints, commits, _ = classify_log_files(listing)
         if not checkpoints:
             return None  # a cleanup deletes commits only below a checkpoint
         # Check this first: a put without an answer may have been stored, and repeated after other writers committed and

@@ -48,12 +48,12 @@ from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction.application_transactions import add_transaction, duplicate_error
-from lakehouse_lib.transaction.commit_base import Predecessor
+from lakehouse_lib.transaction.commit_base import CommitBase
 from lakehouse_lib.transaction.commit_info import commit_info
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 from lakehouse_lib.transaction.conflicts.checker import Attempt, find_conflict
 from lakehouse_lib.transaction.conflicts.isolation_level import level_of
-from lakehouse_lib.transaction.conflicts.winning_commits import read_winners
+from lakehouse_lib.transaction.conflicts.winning_commits import read_winning_commits
 from lakehouse_lib.transaction.freed_names import check_name
 from lakehouse_lib.transaction.outcome import Committed, Conflict, Outcome, Unknown
 from lakehouse_lib.transaction.post_commit import run_hooks
@@ -194,18 +194,18 @@ class OptimisticTransaction:
     def _attempts(self, properties: CommitProperties, log_read_at: int) -> Outcome:
         retries = _DEFAULT_RETRIES if properties.max_commit_retries is None else properties.max_commit_retries
         deadline = time.monotonic() + _DEADLINE_SECONDS
-        before = Predecessor.of(self._snapshot)
+        before = CommitBase.of(self._snapshot)
         txn_id = str(uuid.uuid4())
         if self._snapshot is not None and may_follow_a_cleanup(self._snapshot, self._store, clock.now()):
             # The name of a commit file that was cleaned up is free again. No reader would see a commit of this name.
-            predecessor = self._after_winners(self._snapshot, before)
-            if isinstance(predecessor, Conflict):
-                return predecessor
-            before = predecessor
+            next_base = self._after_winners(self._snapshot, before)
+            if isinstance(next_base, Conflict):
+                return next_base
+            before = next_base
         for attempt in range(1, retries + 2):
             now = clock.now()
             try:
-                commit = before.followed_by(self._draft(txn_id, properties, now), now, self._store)
+                commit = before.complete(self._draft(txn_id, properties, now), now, self._store)
             except VersionNotFoundError as error:
                 return self._cleaned_up(before, error)
             data = serialize(commit, self._store.root)
@@ -235,10 +235,10 @@ class OptimisticTransaction:
             # Wait before the winning commits are read, not after, so that the next put follows the latest version.
             time.sleep(random.uniform(0, min(_FIRST_WAIT_SECONDS * 2**attempt, _LONGEST_WAIT_SECONDS)))  # noqa: S311
             log_read_at = clock.now()
-            predecessor = self._after_winners(self._snapshot, before)
-            if isinstance(predecessor, Conflict):
-                return predecessor
-            before = predecessor
+            next_base = self._after_winners(self._snapshot, before)
+            if isinstance(next_base, Conflict):
+                return next_base
+            before = next_base
             if attempt <= retries and time.monotonic() > deadline:
                 limit = f"in the {_DEADLINE_SECONDS:.0f} seconds that a commit may take"
                 hint = "More retries would not help: write less often or more at a time, or let writers take turns"
@@ -255,19 +255,19 @@ class OptimisticTransaction:
             )
         )
 
-    def _after_winners(self, snapshot: Snapshot, before: Predecessor) -> Predecessor | Conflict:
+    def _after_winners(self, snapshot: Snapshot, before: CommitBase) -> CommitBase | Conflict:
         """The last winning commit after ``before``, or the conflict of this transaction with one of them."""
-        assert before.landmark is not None
+        assert before.fingerprint is not None
         try:
-            winners, landmark = read_winners(self._store, before.landmark)
+            winners, fingerprint = read_winning_commits(self._store, before.fingerprint)
         except VersionNotFoundError as error:
             return self._cleaned_up(before, error)
         conflict = find_conflict(self._attempt(snapshot), winners, self._store)
         if conflict is not None:
             return Conflict(conflict)
-        return replace(before.after(winners, self._store.root), landmark=landmark)
+        return replace(before.after(winners, self._store.root), fingerprint=fingerprint)
 
-    def _cleaned_up(self, before: Predecessor, error: VersionNotFoundError) -> Conflict:
+    def _cleaned_up(self, before: CommitBase, error: VersionNotFoundError) -> Conflict:
         cleanup_error = cleaned_up_error(self._store, before.version + 1)
         cleanup_error.__cause__ = error
         return Conflict(cleanup_error)

@@ -38,7 +38,7 @@ def check_read_version(snapshot: Snapshot, store: ObjectStore) -> CommitFailedEr
         if newest > snapshot.version:
             return cleaned_up_error(store, snapshot.version + 1)
     try:
-        snapshot.landmark.check(store, commit_file)
+        snapshot.fingerprint.check(store, commit_file)
     except VersionNotFoundError as error:
         cleanup_error = cleaned_up_error(store, snapshot.version + 1)
         cleanup_error.__cause__ = error

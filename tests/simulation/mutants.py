@@ -17,7 +17,7 @@ from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.replay.replay import replay
 from lakehouse_lib.log.replay.table_state import VersionState
 from lakehouse_lib.log.retention import cleanup
-from lakehouse_lib.log.table_identity import Landmark
+from lakehouse_lib.log.table_identity import CommitFingerprint
 from lakehouse_lib.operations.upkeep import vacuum
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import file_needs
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
@@ -190,7 +190,9 @@ MUTANTS = (
         instead(optimistic_transaction, "check_name", _no_check),
         ("append",),
     ),
-    Mutant("any table taken for the one that was opened", instead(Landmark, "check", lambda *_: None), ("append",)),
+    Mutant(
+        "any table taken for the one that was opened", instead(CommitFingerprint, "check", lambda *_: None), ("append",)
+    ),
 )
 
 

@@ -17,7 +17,7 @@ import pytest
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.log import file_names as names
 from lakehouse_lib.log.commits.commit_file import CommitActions
-from lakehouse_lib.transaction.commit_base import Predecessor
+from lakehouse_lib.transaction.commit_base import CommitBase
 from tests.simulation import founding
 from tests.simulation.campaign import campaign, history_lines, shorten, tally
 from tests.simulation.exploration import explore
@@ -121,15 +121,15 @@ def test_every_order_with_every_fault_of_a_call() -> None:
     assert orders > 100
 
 
-@pytest.mark.parametrize(("what", "seed"), [("highest_id", 3), ("moment", 1972)])
+@pytest.mark.parametrize(("what", "seed"), [("row_id_high_water_mark", 3), ("commit_timestamp", 1972)])
 def test_ids_and_times_that_forget_the_winners_are_found(monkeypatch: pytest.MonkeyPatch, what: str, seed: int) -> None:
-    after = Predecessor.after
+    after = CommitBase.after
 
-    def forgetful(self: Predecessor, winners: Sequence[CommitActions], table: str) -> Predecessor:
+    def forgetful(self: CommitBase, winners: Sequence[CommitActions], table: str) -> CommitBase:
         return replace(after(self, winners, table), **{what: getattr(self, what)})
 
     assert run(seed).violation is None
-    monkeypatch.setattr(Predecessor, "after", forgetful)
+    monkeypatch.setattr(CommitBase, "after", forgetful)
     assert run(seed).violation
 
 

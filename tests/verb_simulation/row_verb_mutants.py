@@ -23,7 +23,7 @@ from lakehouse_lib.operations.dml.row_change import RowChangePlan
 from lakehouse_lib.operations.dml.update import _Update
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.operations.optimize import compact, rewrite
-from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import RebasedGroup
 from lakehouse_lib.operations.optimize.rewrite import Rewrite
 from lakehouse_lib.operations.optimize.z_order import deleted_positions
 from lakehouse_lib.operations.write import write
@@ -34,11 +34,11 @@ from lakehouse_lib.store import ObjectStore
 from tests.simulation.hunting import Mutant, instead
 
 
-def _without_deletions(self: MarkedGroup, _marks: Sequence[BitMap64], _store: ObjectStore) -> pa.Table:
+def _without_deletions(self: RebasedGroup, _marks: Sequence[BitMap64], _store: ObjectStore) -> pa.Table:
     return self.added
 
 
-def _at_positions_of_old_file(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
+def _at_positions_of_old_file(store: ObjectStore, groups: Mapping[int, RebasedGroup]) -> dict[int, list[BitMap64]]:
     vectors = {}
     for number, group in groups.items():
         gone, start = BitMap64(), 0
@@ -145,12 +145,12 @@ _files_of_partitions = write.files_of_partitions
 ROW_VERB_MUTANTS = (
     Mutant(
         "compaction drops the deletion vectors of concurrent commits",
-        instead(MarkedGroup, "with_marks", _without_deletions),
+        instead(RebasedGroup, "with_deletions", _without_deletions),
         ("mark", "compact"),
     ),
     Mutant(
         "compaction writes the deletions of concurrent commits at the positions in the old file",
-        instead(compact, "places_in_order", _at_positions_of_old_file),
+        instead(compact, "positions_by_count", _at_positions_of_old_file),
         ("mark", "compact"),
     ),
     Mutant(

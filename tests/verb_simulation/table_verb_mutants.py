@@ -20,7 +20,7 @@ from lakehouse_lib.operations.dml import row_change
 from lakehouse_lib.operations.dml.update import _Update
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.operations.optimize import compact
-from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import RebasedGroup
 from lakehouse_lib.operations.results import OperationResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.upkeep import pins
@@ -89,7 +89,7 @@ def _beside_others(*arguments: Any, **named: Any) -> TableChange:
     return TableChange(*arguments, **{**named, "reads": (), "is_exclusive": False})
 
 
-def _with_restored_rows_lost(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
+def _with_restored_rows_lost(store: ObjectStore, groups: Mapping[int, RebasedGroup]) -> dict[int, list[BitMap64]]:
     """The places of deleted rows, also if rows that were not copied are live again."""
     places = {}
     for number, group in groups.items():
@@ -118,7 +118,7 @@ TABLE_VERB_MUTANTS = (
     ),
     Mutant(
         "compaction loses the rows that a concurrent restore has brought back by an older deletion vector",
-        instead(compact, "places_in_order", _with_restored_rows_lost),
+        instead(compact, "positions_by_count", _with_restored_rows_lost),
         ("restore", "mark", "compact"),
     ),
     Mutant(
@@ -148,7 +148,7 @@ TABLE_VERB_MUTANTS = (
     ),
     Mutant(
         "an append does not move the high water mark of its identity column",
-        instead(write, "with_marks", lambda metadata, *_: metadata),
+        instead(write, "with_high_water_marks", lambda metadata, *_: metadata),
         ("append", "merge"),
     ),
     Mutant(

@@ -57,7 +57,7 @@ class ColumnStatistics:
         ranges = {physical: (kind, ColumnRange()) for physical, kind in members.values()}
         reader = self._reader(field)
         for group in range(file.num_row_groups):
-            rows = reader.row_group(file, group, {}, deleted_too=True)
+            rows = reader.row_group(file, group, {}, include_deleted=True)
             for logical, (physical, kind) in members.items():
                 ranges[physical] = (kind, ranges[physical][1].union(of_values(kind, _member(rows, logical))))
         return ranges

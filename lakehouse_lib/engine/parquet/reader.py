@@ -202,15 +202,15 @@ class TableReader:
         index: int,
         constants: dict[str, pa.Scalar],
         *,
-        deleted_too: bool = False,
+        include_deleted: bool = False,
         mask: pa.BooleanArray | None = None,
     ) -> pa.Table:
         """The rows of one row group that are not deleted, with the columns of ``schema``.
 
         Args:
             constants: the file's partition values.
-            deleted_too: whether deleted rows are included.
-            mask: true for the rows of the row group to return, deleted or not; None: ``deleted_too`` decides.
+            include_deleted: whether deleted rows are included.
+            mask: true for the rows of the row group to return, deleted or not; None: ``include_deleted`` decides.
 
         Raises:
             StoreError: the file is damaged.
@@ -227,7 +227,7 @@ class TableReader:
             if field.name not in constants and (place := members.index(field)) is not None
         }
         places = sorted(set(place_by_name.values()))
-        if mask is None and not deleted_too:
+        if mask is None and not include_deleted:
             mask = file.live_mask(index)
         try:
             numbers = [number for place in places for number in file.leaves[place]]

@@ -133,7 +133,7 @@ def _update_matches(task: MatchingUpdateTask, matches: list[pa.Table]) -> Iterat
         positions = []
         for group in predicate_reader.candidates(file, predicate):
             matching = predicate_reader.mask(
-                predicate_reader.row_group(file, group, constants, deleted_too=True), predicate
+                predicate_reader.row_group(file, group, constants, include_deleted=True), predicate
             )
             live_mask = file.live_mask(group)
             matching = matching if live_mask is None else pc.and_(matching, live_mask)

@@ -20,7 +20,7 @@ from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.computing import with_computed, with_null_texts
 from lakehouse_lib.engine.file_options import file_options
 from lakehouse_lib.engine.parquet.stored_schema import column_names, stored_schema
-from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.engine.parquet.written_files import NewFile, files_table
 from lakehouse_lib.engine.partition_spool import PartitionSpool
 from lakehouse_lib.engine.partition_texts import rows_by_partition
 from lakehouse_lib.engine.scratch_folders import scratch_folder
@@ -84,7 +84,7 @@ class DataFileWriter:
         # Columns whose footers get no statistics. A column in which NaN is found is added.
         self._without_statistics = self._options.without_statistics
         self._paths: list[str] = []
-        self._file_rows: list[FileRow] = []
+        self._file_rows: list[NewFile] = []
 
     @property
     def is_open(self) -> bool:
@@ -160,11 +160,11 @@ class DataFileWriter:
             floats={path: values for path, values in self._float_ranges.items() if path not in omitted},
             string_prefix=self._options.string_prefix,
         )
-        self._file_rows.append(FileRow(file_paths.encode(self._path), self._values, size, clock.now(), stats))
+        self._file_rows.append(NewFile(file_paths.encode(self._path), self._values, size, clock.now(), stats))
         self._float_ranges = {}
 
-    def finish(self) -> list[FileRow]:
-        """Write the pending rows and close the last file; returns a ``FileRow`` for each written file."""
+    def finish(self) -> list[NewFile]:
+        """Write the pending rows and close the last file; returns a ``NewFile`` for each written file."""
         self.flush()
         self.roll()
         return self._file_rows

@@ -12,7 +12,7 @@ from lakehouse_lib.protocol.actions import FILE_SCHEMA, STRING_MAP
 
 
 @dataclass(frozen=True)
-class FileRow:
+class NewFile:
     """A data file that was written: ``path`` as in the log, ``size`` in bytes, ``modified`` in ms since the epoch."""
 
     path: str
@@ -22,7 +22,7 @@ class FileRow:
     stats: str | None
 
 
-def files_table(rows: Sequence[FileRow], *, data_change: bool) -> pa.Table:
+def files_table(rows: Sequence[NewFile], *, data_change: bool) -> pa.Table:
     """The files table of these files."""
     count = len(rows)
     values_by_name = {

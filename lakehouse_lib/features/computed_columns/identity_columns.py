@@ -123,7 +123,7 @@ def check_assigned(schema: Schema, names: Iterable[str], table: str, *, is_inser
         )
 
 
-def with_marks(metadata: Metadata, layout: TableLayout, names: Iterable[str], files: pa.Table) -> Metadata:
+def with_high_water_marks(metadata: Metadata, layout: TableLayout, names: Iterable[str], files: pa.Table) -> Metadata:
     """The metadata with the high water marks moved to the last numbers in new files.
 
     Args:

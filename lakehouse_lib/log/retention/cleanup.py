@@ -26,7 +26,7 @@ from lakehouse_lib.log.checkpoint.top import open_top
 from lakehouse_lib.log.history import newest_at
 from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.log.retention.pins import oldest_pinned
-from lakehouse_lib.log.segment import Checkpoint, sort_listing
+from lakehouse_lib.log.segment import Checkpoint, classify_log_files
 from lakehouse_lib.protocol.actions import FILE_SCHEMA, TOMBSTONE_SCHEMA, Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import (
     DELETED_FILE_RETENTION,
@@ -119,7 +119,7 @@ def clean_up(
     # List the sidecars before the checkpoints that may refer to them.
     sidecars = list(store.list_from(file_names.SIDECARS))
     listing = list(store.list_from(file_names.LOG))
-    commits = sort_listing(listing)[1]
+    commits = classify_log_files(listing)[1]
     try:
         properties = effective_properties(metadata.configuration, protocol)
         expired = newest_at(store, commits, cutoff(moment, retention, precision), properties)
@@ -151,7 +151,7 @@ def oldest_unexpired(store: ObjectStore, metadata: Metadata, protocol: Protocol,
         return None
     listing = list(store.list_from(file_names.LOG))
     properties = effective_properties(metadata.configuration, protocol)
-    expired = newest_at(store, sort_listing(listing)[1], cutoff(now, retention), properties)
+    expired = newest_at(store, classify_log_files(listing)[1], cutoff(now, retention), properties)
     protected = protected_below(protocol, metadata)
     base = plan_cleanup(listing, expired, pointed_to=read_hint(store), protected_below=protected).base
     return None if base is None else base.version
@@ -226,7 +226,7 @@ def plan_cleanup(
         protected_below: versions below this are deleted together or not at all (the feature checkpointProtection).
         unreadable: versions whose checkpoints cannot be the base.
     """
-    checkpoints, commits, _ = sort_listing(listing)
+    checkpoints, commits, _ = classify_log_files(listing)
     if expired is None or not commits:
         return CleanupPlan(None)
     commit_versions = {commit.version for commit in commits}
@@ -360,7 +360,7 @@ def _unreferenced_sidecars(
         return ()
     deleted_paths = set(plan.paths)
     kept_files = [meta for meta in listing if meta.path not in deleted_paths]
-    oldest = min(sort_listing(kept_files)[0], key=lambda checkpoint: checkpoint.version, default=None)
+    oldest = min(classify_log_files(kept_files)[0], key=lambda checkpoint: checkpoint.version, default=None)
     if oldest is None or oldest.modified >= before:
         # Another process may be writing a checkpoint that reuses sidecars of a checkpoint that is deleted now or was
         # deleted today.

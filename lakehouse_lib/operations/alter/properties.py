@@ -118,7 +118,7 @@ def set_table_properties(
         snapshot = backfill_row_ids(snapshot, commit_properties=commit_properties)
         after = plan_properties(snapshot, properties)
         # Without the feature in the protocol, a concurrent commit may add a file that has no row ids.
-        reads = () if row_tracking.are_assigned(snapshot.protocol, snapshot.metadata) else (None,)
+        reads = () if row_tracking.assigns_row_ids(snapshot.protocol, snapshot.metadata) else (None,)
     return commit_change(
         snapshot,
         "SET TBLPROPERTIES",

@@ -216,7 +216,7 @@ def _check_source(snapshot: Snapshot, files: pa.Table, target: ObjectStore, *, i
     if pc.any(outside).as_py() or pc.any(pc.equal(kinds, literal("p", pa.string()))).as_py():
         hint = "Clone its source, or write its rows to a new table"
         raise _refusal("the table has files of another folder, so it is itself a shallow clone", source, hint)
-    if row_tracking.are_assigned(snapshot.protocol, snapshot.metadata) and files["baseRowId"].null_count:
+    if row_tracking.assigns_row_ids(snapshot.protocol, snapshot.metadata) and files["baseRowId"].null_count:
         raise UnsupportedFeatureError(
             f"{files['baseRowId'].null_count} files have no row ids, although the table has rowTracking",
             table=source.root,

@@ -16,7 +16,7 @@ from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.footer import FooterStatistics, read_footer, with_int96_in_utc
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
-from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.engine.parquet.written_files import NewFile, files_table
 from lakehouse_lib.errors import DeltaError, SchemaMismatchError
 from lakehouse_lib.features import protocol_for, requested_features, requested_versions
 from lakehouse_lib.log import latest_version
@@ -207,7 +207,7 @@ def _files(folder: ConversionFolder, target: WriteTarget, *, collect_stats: bool
     values = values_of_existing(folder.folder_values, target)
     return files_table(
         [
-            FileRow(file_paths.encode(path), values[number], size, modified, text)
+            NewFile(file_paths.encode(path), values[number], size, modified, text)
             for path, number, size, modified, text in zip(
                 folder.paths, folder.folder_numbers, folder.sizes, folder.times, texts, strict=True
             )

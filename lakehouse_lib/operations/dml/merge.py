@@ -21,7 +21,7 @@ from lakehouse_lib.expressions.namespace import SOURCE, TARGET
 from lakehouse_lib.expressions.predicate import sql_excerpt
 from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.features import check_removal
-from lakehouse_lib.features.computed_columns.identity_columns import check_assigned, with_marks
+from lakehouse_lib.features.computed_columns.identity_columns import check_assigned, with_high_water_marks
 from lakehouse_lib.operations.dml.key_pruning import files_with_keys
 from lakehouse_lib.operations.dml.row_change import FILE_CONFLICTS, MatchedRows, RowChangePlan
 from lakehouse_lib.operations.dml.single_change import change_once
@@ -182,7 +182,7 @@ class _Merge:
         }
         numbered = self._numbered(target) if merged.counts.get("inserted") else ()
         before = metadata or snapshot.metadata
-        after = with_marks(before, target.layout, numbered, merged.new_files) if numbered else None
+        after = with_high_water_marks(before, target.layout, numbered, merged.new_files) if numbered else None
         return MatchedRows(merged.matches, merged.changed, merged.new_files, counts, after)
 
     def _numbered(self, target: WriteTarget) -> tuple[str, ...]:

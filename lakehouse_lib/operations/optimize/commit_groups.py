@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteDeleteError, DeltaError, InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.files import discard
-from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import RebasedGroup
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, commit_rewrite
 from lakehouse_lib.operations.replanning import CommittedChange
 from lakehouse_lib.snapshot import Snapshot
@@ -134,7 +134,7 @@ def _together(rewrites: Sequence[Rewrite]) -> Rewrite:
     if len(rewrites) == 1:
         return rewrites[0]
 
-    def places(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> Mapping[int, Sequence[BitMap64]]:
+    def places(store: ObjectStore, groups: Mapping[int, RebasedGroup]) -> Mapping[int, Sequence[BitMap64]]:
         result: dict[int, Sequence[BitMap64]] = {}
         for rewrite in rewrites:
             own = {number: groups[number] for number in np.unique(rewrite.removed_groups).tolist() if number in groups}

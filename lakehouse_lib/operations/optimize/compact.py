@@ -22,7 +22,7 @@ from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.files import has_many_deleted_rows, live_share, partition_codes
 from lakehouse_lib.operations.optimize.commit_groups import check_commit_interval, commit_groups, group_parts
-from lakehouse_lib.operations.optimize.deletion_vector_rebase import places_in_order
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import positions_by_count
 from lakehouse_lib.operations.optimize.limit import check_max_bytes, parts_within
 from lakehouse_lib.operations.optimize.rewrite import (
     Rewrite,
@@ -295,7 +295,7 @@ def _rewrite(plan: CompactPlan, numbers: Rows, written: pa.Table) -> Rewrite:
         np.repeat(numbers, [len(rows) for rows in bins]),
         written.drop_columns([BIN]),
         numbers_of(written[BIN], np.int64),
-        places_in_order,
+        positions_by_count,
     )
 
 

@@ -3,7 +3,7 @@
 A rewrite must not fail because of a concurrent delete, and must not restore deleted rows. It copies the rows that the
 deletion vector of a file does not hide. A concurrent commit may replace this vector by a vector that hides more rows.
 This module finds the positions of these rows in the new files. Compaction keeps the order of rows, so the positions can
-be counted (``places_in_order``). After a Z-order, the key columns are sent through the exchange again
+be counted (``positions_by_count``). After a Z-order, the key columns are sent through the exchange again
 (``z_order.deleted_positions``).
 """
 
@@ -28,7 +28,7 @@ from lakehouse_lib.store import ObjectStore
 
 
 @dataclass(frozen=True)
-class MarkedGroup:
+class RebasedGroup:
     """A group of a rewrite whose files are all live, some of them with new deletion vectors.
 
     All attributes are files tables.
@@ -50,19 +50,19 @@ class MarkedGroup:
             zip(self.copied["deletionVector"].to_pylist(), self.removed["deletionVector"].to_pylist(), strict=True)
         )
 
-    def with_marks(self, marks: Sequence[BitMap64], store: ObjectStore) -> pa.Table:
+    def with_deletions(self, marks: Sequence[BitMap64], store: ObjectStore) -> pa.Table:
         """``added`` with deletion vectors that hide these rows of each file; files without live rows are left out."""
         return with_vectors(self.added, marks, num_records(self.added).to_pylist(), store)
 
 
 #: A function that finds the newly deleted rows of groups. The result has, for each group number, the positions of these
 #: rows in each file of ``added``. A group whose positions cannot be determined is left out.
-Places = Callable[[ObjectStore, Mapping[int, MarkedGroup]], Mapping[int, Sequence[BitMap64]]]
+Places = Callable[[ObjectStore, Mapping[int, RebasedGroup]], Mapping[int, Sequence[BitMap64]]]
 
 
-def marked_groups(
+def rebased_groups(
     removed: tuple[pa.Table, NDArray[np.int64]], added: tuple[pa.Table, NDArray[np.int64]], latest: Snapshot
-) -> dict[int, MarkedGroup]:
+) -> dict[int, RebasedGroup]:
     """The groups, by number, whose files are all live, if one of the files got another deletion vector after the copy.
 
     Args:
@@ -74,7 +74,7 @@ def marked_groups(
     files = latest.files
     now = pc.index_in(file_paths.canonical(copied["path"], store), value_set=file_paths.canonical(files["path"], store))
     before = copied["deletionVector"].to_pylist()
-    by_group: dict[int, MarkedGroup] = {}
+    by_group: dict[int, RebasedGroup] = {}
     for group in np.unique(groups).tolist():
         members = np.flatnonzero(groups == group)
         places = now.take(pa.array(members))
@@ -86,11 +86,11 @@ def marked_groups(
             # A plan may leave out the statistics. A deletion vector does not change a file's ``numRecords``.
             stats = copied.column_names.index("stats")
             group_copied = copied.take(pa.array(members)).set_column(stats, "stats", group_now["stats"])
-            by_group[group] = MarkedGroup(group_copied, group_now, group_added)
+            by_group[group] = RebasedGroup(group_copied, group_now, group_added)
     return by_group
 
 
-def places_in_order(store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
+def positions_by_count(store: ObjectStore, groups: Mapping[int, RebasedGroup]) -> dict[int, list[BitMap64]]:
     """``Places`` of a rewrite that writes the rows of each group into one file, one old file after another.
 
     The position of a row is the number of copied rows before it, in its file and in the files before. Therefore a group

@@ -22,7 +22,7 @@ from lakehouse_lib.errors import CommitFailedError, ConcurrentDeleteDeleteError,
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.files import discard_paths, size_quantiles, size_summary, total_size
-from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup, Places, marked_groups
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import Places, RebasedGroup, rebased_groups
 from lakehouse_lib.operations.replanning import CommittedChange, commit_change
 from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.operations.table_change import TableChange
@@ -212,12 +212,12 @@ class _Marks:
             positions is missing.
     """
 
-    groups: Mapping[int, MarkedGroup]
+    groups: Mapping[int, RebasedGroup]
     places: Mapping[int, Sequence[BitMap64]]
 
     def after(self, copied: Rewrite, latest: Snapshot) -> _Marks:
         """The marks at a later version. The places of groups without a new deletion vector are reused."""
-        now = marked_groups((copied.removed, copied.removed_groups), (copied.added, copied.added_groups), latest)
+        now = rebased_groups((copied.removed, copied.removed_groups), (copied.added, copied.added_groups), latest)
         unchanged = {
             number: self.places[number]
             for number, group in now.items()
@@ -249,7 +249,7 @@ def _with_marks(rewrite: Rewrite, marks: _Marks, store: ObjectStore) -> Rewrite:
         group = marks.groups[number]
         removed.append(group.removed)
         removed_groups.append(np.full(len(group.removed), number))
-        files = group.with_marks(places, store)
+        files = group.with_deletions(places, store)
         added.append(files)
         added_groups.append(np.full(len(files), number))
     return Rewrite(

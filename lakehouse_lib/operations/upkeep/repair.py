@@ -28,7 +28,7 @@ from lakehouse_lib.log.last_checkpoint_hint import read_hint
 from lakehouse_lib.log.replay.live_files import DuplicatePathError
 from lakehouse_lib.log.replay.table_state import is_any_missing, load_state
 from lakehouse_lib.log.retention.cleanup import cutoff, plan_temporary, unreadable_because
-from lakehouse_lib.log.segment import Commit, sort_listing
+from lakehouse_lib.log.segment import Commit, classify_log_files
 from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.operations.missing_files import missing_files, without_object, without_vector
 from lakehouse_lib.operations.results import RepairResult
@@ -168,7 +168,7 @@ def _torn_commits(store: ObjectStore, listing: Iterable[ObjectMeta]) -> dict[str
             return None
         return None
 
-    commits = sort_listing(list(listing))[1]
+    commits = classify_log_files(list(listing))[1]
     reasons = map_requests(store, lambda commit: why(commit) and why(commit), commits)
     return {commit.path: reason for commit, reason in zip(commits, reasons, strict=True) if reason is not None}
 
@@ -195,7 +195,7 @@ def _checkpoints(
     Incomplete checkpoints that were written after ``before`` (ms since the epoch) are left out, because a process may
     be writing them.
     """
-    complete, _, _ = sort_listing(listing)
+    complete, _, _ = classify_log_files(listing)
     complete_paths = {path for checkpoint in complete for path in checkpoint.paths}
     broken: dict[ObjectMeta, str] = {}
     for meta in listing:
@@ -225,7 +225,7 @@ def _checkpoints(
 
 def _wrong_compactions(store: ObjectStore, listing: Sequence[ObjectMeta]) -> dict[str, str]:
     """Path -> reason for each log compaction that differs from its commits, if all of them exist."""
-    _, listed, compactions = sort_listing(listing)
+    _, listed, compactions = classify_log_files(listing)
     commits = {commit.version: commit for commit in listed}
     wrong: dict[str, str] = {}
     for compaction in compactions:
@@ -271,7 +271,7 @@ def _wrong_hint(store: ObjectStore, listing: Sequence[ObjectMeta], unreadable: C
 
     def has_checkpoint(version: int, listed: Iterable[ObjectMeta]) -> bool:
         sound = [meta for meta in listed if meta.path not in unreadable]
-        return version in {checkpoint.version for checkpoint in sort_listing(sound)[0]}
+        return version in {checkpoint.version for checkpoint in classify_log_files(sound)[0]}
 
     if store.head(file_names.LAST_CHECKPOINT) is None:
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakehouse_lib.engine.base import WriteTarget
-from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.engine.parquet.written_files import NewFile, files_table
 from lakehouse_lib.engine.partition_texts import logged_values
 from lakehouse_lib.errors import ConstraintViolatedError, DeltaError, InvalidArgumentError
 from lakehouse_lib.json_text import excerpt, parse_json
@@ -55,7 +55,7 @@ def added_files(actions: Sequence[AddAction], target: WriteTarget) -> pa.Table:
             raise _refusal(problem, table)
     values = values_of_existing([action.partition_values for action in actions], target)
     rows = [
-        FileRow(
+        NewFile(
             file_paths.encode_any(action.path, target.store),
             partition,
             action.size,

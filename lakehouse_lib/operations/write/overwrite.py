@@ -16,7 +16,7 @@ from lakehouse_lib.errors import InvalidArgumentError, InvalidPredicateError
 from lakehouse_lib.expressions import Predicate, from_filters
 from lakehouse_lib.expressions.ir import Column, IsNull, Node, conjunction, disjunction
 from lakehouse_lib.expressions.render_spark import render
-from lakehouse_lib.features.computed_columns.identity_columns import with_marks
+from lakehouse_lib.features.computed_columns.identity_columns import with_high_water_marks
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.operations.dml.apply import live_matches
 from lakehouse_lib.operations.dml.delete import plan_delete
@@ -73,7 +73,7 @@ class ReplaceWhere(PredicateOperation):
         changed = pa.concat_tables([changed_rows("delete", files, matches), changed_rows("insert", written)])
         counts = {"numNewRows": record_count(written) or 0}
         layout = replace(snapshot.layout, schema=Schema.from_json(self.metadata.schema_string))
-        after = with_marks(self.metadata, layout, self.numbered, written) if self.numbered else None
+        after = with_high_water_marks(self.metadata, layout, self.numbered, written) if self.numbered else None
         return MatchedRows(matches, changed, written, counts, after)
 
     def spark_metrics(self, metrics: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from lakehouse_lib.errors import (
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import requested_features, requested_versions, row_rules
 from lakehouse_lib.features.computed_columns.computed_columns import ComputedColumns
-from lakehouse_lib.features.computed_columns.identity_columns import with_marks
+from lakehouse_lib.features.computed_columns.identity_columns import with_high_water_marks
 from lakehouse_lib.operations.dml.row_change import change_rows
 from lakehouse_lib.operations.files import discard
 from lakehouse_lib.operations.optimize.auto_compact import compact_after_write
@@ -125,7 +125,7 @@ def commit_files(
         may_repeat = what.mode == "append" and metadata == snapshot.metadata
 
         def commit(latest: Snapshot, added: pa.Table) -> ChangeResult:
-            marked = with_marks(latest.metadata if may_repeat else metadata, target.layout, numbered, added)
+            marked = with_high_water_marks(latest.metadata if may_repeat else metadata, target.layout, numbered, added)
             return _commit(store, latest, added, marked, what, commit_properties)
 
         result = commit_numbers(snapshot, files, numbered, target, engine, commit, may_repeat=may_repeat)

@@ -40,11 +40,11 @@ from lakehouse_lib.schema import Schema, TableLayout
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction.conflicts.isolation_level import allows_append
 from lakehouse_lib.transaction.conflicts.messages import (
-    commit_in_words,
-    files_in_words,
+    count_files,
+    describe_commit,
+    describe_read,
     metadata_change,
     protocol_change,
-    read_in_words,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
         def conflict(
             kind: type[CommitFailedError], what: str, hint: str = _AGAIN, winner: CommitActions = winner
         ) -> CommitFailedError:
-            return kind(f"{commit_in_words(winner)} {what}", table=store.root, version=winner.version, hint=hint)
+            return kind(f"{describe_commit(winner)} {what}", table=store.root, version=winner.version, hint=hint)
 
         after = winner.metadata or metadata
         if winner.protocol is not None:
@@ -128,14 +128,14 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
             )
             return conflict(ConcurrentTransactionError, what, f"{_NOTHING}; {next_step}")
         if number in append_conflicts:
-            what = f"added rows that may match {read_in_words(append_conflicts[number])}"
+            what = f"added rows that may match {describe_read(append_conflicts[number])}"
             return conflict(ConcurrentAppendError, what)
         if number in read_conflicts:
             count, read = read_conflicts[number]
-            what = f"removed {files_in_words(count)} that this transaction read ({read_in_words(read)})"
+            what = f"removed {count_files(count)} that this transaction read ({describe_read(read)})"
             return conflict(ConcurrentDeleteReadError, what)
         if number in remove_conflicts:
-            what = f"removed {files_in_words(remove_conflicts[number])} that this transaction removes"
+            what = f"removed {count_files(remove_conflicts[number])} that this transaction removes"
             return conflict(ConcurrentDeleteDeleteError, what)
         if attempt.is_exclusive:
             return conflict(CommitFailedError, "is concurrent with this transaction, which allows no other commit")

@@ -19,7 +19,7 @@ _MOST_NAMES = 8
 _LONGEST_PREDICATE = 500
 
 
-def commit_in_words(commit: CommitActions) -> str:
+def describe_commit(commit: CommitActions) -> str:
     """The operation and version of a commit, such as ``WRITE of version 7``."""
     operation = commit.info.get("operation")
     is_named = isinstance(operation, str) and 0 < len(operation) <= 100
@@ -48,7 +48,7 @@ def protocol_change(before: Protocol, after: Protocol) -> str:
     return f"changed the protocol from {_protocol(before)} to {_protocol(after)}"
 
 
-def read_in_words(read: Predicate | None) -> str:
+def describe_read(read: Predicate | None) -> str:
     """A predicate of the read set as text, cut after 500 characters; None: the whole table."""
     if read is None:
         return "the whole table"
@@ -56,7 +56,8 @@ def read_in_words(read: Predicate | None) -> str:
     return f"the predicate {text if len(text) <= _LONGEST_PREDICATE else text[:_LONGEST_PREDICATE] + ' …'}"
 
 
-def files_in_words(count: int) -> str:
+def count_files(count: int) -> str:
+    """A number of files as text, such as ``1 file`` or ``3 files``."""
     return f"{count} file{'s' * (count != 1)}"
 
 

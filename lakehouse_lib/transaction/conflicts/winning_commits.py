@@ -6,13 +6,15 @@ from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.commits.commit_file import CommitActions, read_commit, read_listed
 from lakehouse_lib.log.segment import list_commits
-from lakehouse_lib.log.table_identity import Landmark
+from lakehouse_lib.log.table_identity import CommitFingerprint
 from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import map_requests
 
 
-def read_winners(store: ObjectStore, before: Landmark) -> tuple[list[CommitActions], Landmark]:
-    """The commits after ``before`` in the order of their versions, and the landmark of the last commit.
+def read_winning_commits(
+    store: ObjectStore, before: CommitFingerprint
+) -> tuple[list[CommitActions], CommitFingerprint]:
+    """The commits after ``before`` in the order of their versions, and the fingerprint of the last commit.
 
     At least one such commit must exist. A stale listing may lack the newest commits. Then the next put of the
     transaction is refused, and they are read after it.
@@ -42,4 +44,4 @@ def read_winners(store: ObjectStore, before: Landmark) -> tuple[list[CommitActio
     table_id = next(
         (commit.metadata.id for commit in reversed(commits) if commit.metadata is not None), before.table_id
     )
-    return commits, Landmark(last.version, listed.get(last.version), last.info, table_id)
+    return commits, CommitFingerprint(last.version, listed.get(last.version), last.info, table_id)

@@ -19,7 +19,7 @@ from lakehouse_lib import statistics
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.file_options import codec_of
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
-from lakehouse_lib.engine.parquet.written_files import FileRow, files_table
+from lakehouse_lib.engine.parquet.written_files import NewFile, files_table
 from lakehouse_lib.engine.partition_texts import logged_values
 from lakehouse_lib.engine.spark import store_access
 from lakehouse_lib.engine.spark.columns import spark_type
@@ -145,7 +145,7 @@ def read_footers(task: FooterTask) -> pa.Table:
         with target.store.open_input(meta.path) as source:
             metadata = pq.read_metadata(source)
         stats = statistics.from_footer(metadata, target.layout.physical.schema, indexed=indexed)
-        rows.append(FileRow(file_paths.encode(meta.path), partition, meta.size, meta.modified, stats))
+        rows.append(NewFile(file_paths.encode(meta.path), partition, meta.size, meta.modified, stats))
     return files_table(rows, data_change=target.data_change)
 
 

@@ -18,7 +18,7 @@ from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.history import commit_times
 from lakehouse_lib.log.retention.cleanup import clean_up
 from lakehouse_lib.log.retention.pins import list_pins
-from lakehouse_lib.log.segment import Checkpoint, list_commits, oldest_version, sort_listing
+from lakehouse_lib.log.segment import Checkpoint, classify_log_files, list_commits, oldest_version
 from lakehouse_lib.operations.alter.features.traces import TRACES
 from lakehouse_lib.operations.alter.metadata_change import commit_change
 from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
@@ -75,7 +75,7 @@ def newest_version_with(snapshot: Snapshot, name: str) -> int | None:
         snapshot: the latest version.
     """
     store = snapshot.store
-    known_checkpoints, commits, _ = sort_listing(list(store.list_from(file_names.LOG)))
+    known_checkpoints, commits, _ = classify_log_files(list(store.list_from(file_names.LOG)))
     if name == checkpoint_protection.FEATURE.name:
         protected = checkpoint_protection.protected_below(snapshot.protocol, snapshot.metadata)
         versions = [item.version for item in known_checkpoints] + [commit.version for commit in commits]
@@ -109,7 +109,7 @@ def _is_v2(store: ObjectStore, checkpoint: Checkpoint) -> bool:
 
 def _oldest_checkpoint_after(snapshot: Snapshot, version: int) -> int | None:
     """The oldest checkpoint after a version; a cleanup can delete all versions before it. None: no such checkpoint."""
-    known_checkpoints, commits, _ = sort_listing(list(snapshot.store.list_from(file_names.LOG)))
+    known_checkpoints, commits, _ = classify_log_files(list(snapshot.store.list_from(file_names.LOG)))
     versions = {commit.version for commit in commits}
     later = [item.version for item in known_checkpoints if item.version > version and item.version in versions]
     return min(later, default=None)

@@ -21,7 +21,7 @@ from lakehouse_lib.arrow.values import binaries, flags_of, int64s, numbers_of
 from lakehouse_lib.engine.base import Engine, Piece
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.operations.files import live_records
-from lakehouse_lib.operations.optimize.deletion_vector_rebase import MarkedGroup
+from lakehouse_lib.operations.optimize.deletion_vector_rebase import RebasedGroup
 from lakehouse_lib.operations.optimize.z_order.shuffle import (
     FilePart,
     Load,
@@ -80,7 +80,7 @@ class WrittenFile:
         return tuple(field.name for field in self.reader.schema.fields)
 
 
-class PlacesOfKeys:
+class DeletedRowSearch:
     """The ``Places`` of a Z-order (``optimize.deletion_vector_rebase``), found by a second exchange of the keys.
 
     Args:
@@ -98,7 +98,7 @@ class PlacesOfKeys:
         self._paths = paths
         self._remembered: dict[int, _Written] = {}
 
-    def __call__(self, store: ObjectStore, groups: Mapping[int, MarkedGroup]) -> dict[int, list[BitMap64]]:
+    def __call__(self, store: ObjectStore, groups: Mapping[int, RebasedGroup]) -> dict[int, list[BitMap64]]:
         marked = {number: rows for number, group in groups.items() if (rows := _marked(store, group)) is not None}
         new = {number: groups[number] for number in marked if number not in self._remembered}
         by_group = self._look_for(new, marked) if new else {}
@@ -108,7 +108,7 @@ class PlacesOfKeys:
         return {number: places for number, places in by_group.items() if places is not None}
 
     def _look_for(
-        self, groups: Mapping[int, MarkedGroup], marked: Mapping[int, _Rows]
+        self, groups: Mapping[int, RebasedGroup], marked: Mapping[int, _Rows]
     ) -> dict[int, list[BitMap64] | None]:
         """Send the keys of groups through an exchange again, and find the places of the marked rows.
 
@@ -256,7 +256,7 @@ def _keys_and_numbers(task: KeyTask, source: FilePart) -> Iterator[pa.Table]:
         yield keys.append_column(name, int64s(first + places))
 
 
-def _marked(store: ObjectStore, group: MarkedGroup) -> _Rows | None:
+def _marked(store: ObjectStore, group: RebasedGroup) -> _Rows | None:
     """The old places of a group's newly deleted rows, ascending; None if a deleted row was restored."""
     parts: list[_Rows] = [np.zeros(0, np.int64)]
     for number, (old_vector, new_vector) in enumerate(group.vectors):

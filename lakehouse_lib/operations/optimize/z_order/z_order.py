@@ -35,7 +35,7 @@ from lakehouse_lib.operations.optimize.commit_groups import check_commit_interva
 from lakehouse_lib.operations.optimize.limit import check_max_bytes
 from lakehouse_lib.operations.optimize.rewrite import Rewrite, rewrite_metrics, run_with_replanning
 from lakehouse_lib.operations.optimize.z_order import saved_trees
-from lakehouse_lib.operations.optimize.z_order.deleted_positions import PlacesOfKeys
+from lakehouse_lib.operations.optimize.z_order.deleted_positions import DeletedRowSearch
 from lakehouse_lib.operations.optimize.z_order.keys import has_order
 from lakehouse_lib.operations.optimize.z_order.plan import Plan, PlannedRun, keys_reader, plan_z_order
 from lakehouse_lib.operations.optimize.z_order.selection import physical_names
@@ -214,7 +214,7 @@ class _Writing:
             discard(self.snapshot.store, added)
             raise
         paths = _by_number(written, len(run.outputs))
-        new_positions = PlacesOfKeys(self.engine, keys_reader(self.snapshot, self.columns), run.tasks, paths)
+        new_positions = DeletedRowSearch(self.engine, keys_reader(self.snapshot, self.columns), run.tasks, paths)
         return Rewrite(run.files, run.parts, added, run.output_parts[numbers], new_positions)
 
     def save_trees(self, runs: Iterable[PlannedRun], committed: Rewrite) -> None:

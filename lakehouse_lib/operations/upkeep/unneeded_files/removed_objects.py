@@ -15,7 +15,7 @@ from lakehouse_lib.log.checksum import read_checksum
 from lakehouse_lib.log.commits.commit_file import read_removes
 from lakehouse_lib.log.retention.last_vacuum import read_last_vacuumed
 from lakehouse_lib.log.retention.tombstones import retention
-from lakehouse_lib.log.segment import Checkpoint, Commit, list_commits, sort_listing
+from lakehouse_lib.log.segment import Checkpoint, Commit, classify_log_files, list_commits
 from lakehouse_lib.operations.listing import SymbolicLinks, object_batches
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, checksum_paths
 from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, scan_batches
@@ -64,7 +64,7 @@ def may_lack_tombstones(latest: Snapshot, since: int) -> bool:
         except (LogCorruptedError, VersionNotFoundError, UnsupportedFeatureError, InvalidArgumentError):
             return True
 
-    checkpoints, _, _ = sort_listing(list(store.list_from(file_names.LOG, file_names.first_name(0))))
+    checkpoints, _, _ = classify_log_files(list(store.list_from(file_names.LOG, file_names.first_name(0))))
     young = [checkpoint for checkpoint in checkpoints if checkpoint.version <= last and checkpoint.modified > since]
     return any(map_requests(store, may_lack, young))
 

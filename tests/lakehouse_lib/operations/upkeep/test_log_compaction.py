@@ -21,7 +21,7 @@ from lakehouse_lib import (
     write_deltalake,
 )
 from lakehouse_lib.log.commits.log_compaction import difference
-from lakehouse_lib.log.segment import list_commits, sort_listing
+from lakehouse_lib.log.segment import classify_log_files, list_commits
 from tests.peers import read_by_all
 from tests.slow_cases import some_slow
 
@@ -56,7 +56,7 @@ def test_a_compaction_replaces_its_commits(tmp_path: Path, seed: int, vectors: b
     start, end = sorted(random.Random(seed).sample(range(versions), 2))
     before.compact_logs(start, end)
     commits = [commit for commit in list_commits(before.store) if start <= commit.version <= end]
-    (compaction,) = sort_listing(list(before.store.list_from("_delta_log")))[2]
+    (compaction,) = classify_log_files(list(before.store.list_from("_delta_log")))[2]
     assert difference(before.store, compaction, commits) is None
     # With the commits gone that are neither the first nor the last one, only the compaction can be read.
     for commit in commits[1:-1]:

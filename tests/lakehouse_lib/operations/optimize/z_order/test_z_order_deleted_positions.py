@@ -129,13 +129,13 @@ def test_what_is_marked_while_marks_are_looked_for(
     winners = [{first: inline({0, 1})}, {second: inline({3})}, {last: inline({4})}]
     races = each(*(partial(delete_by_vector, tmp_path, vectors) for vectors in winners))
     looked_at: list[list[int]] = []
-    look_for = deleted_positions.PlacesOfKeys._look_for
+    look_for = deleted_positions.DeletedRowSearch._look_for
 
     def watched(self: Any, groups: Any, marked: Any) -> Any:
         looked_at.append(list(groups))
         return look_for(self, groups, marked)
 
-    monkeypatch.setattr(deleted_positions.PlacesOfKeys, "_look_for", watched)
+    monkeypatch.setattr(deleted_positions.DeletedRowSearch, "_look_for", watched)
     monkeypatch.setattr(deleted_positions, "_REMEMBERED_ROWS", remembered)
     at_commits = {"put_if_absent": lambda path: races(path) if path.startswith("_delta_log/") else None}
     object.__setattr__(before, "store", FaultStore(tmp_path, before=at_commits))
