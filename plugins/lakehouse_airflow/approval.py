@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
+from lakehouse_airflow.errors import NotApprovedError
 from lakehouse_lib.fleet.registry import ApprovalPolicy
 
 if TYPE_CHECKING:
@@ -21,13 +20,6 @@ if TYPE_CHECKING:
     from lakehouse_lib.ledger import Document, Ledger
 
 APPROVE, REJECT = "Approve", "Reject"
-
-
-class NotApprovedError(AirflowFailException):
-    """A plan has no valid approval. The task fails at once, because a retry does not help."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"not approved: {reason}")
 
 
 @dataclass(frozen=True)

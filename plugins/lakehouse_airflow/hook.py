@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
 from airflow.sdk import BaseHook
 
 from lakehouse_airflow.connections.aws import aws_options
 from lakehouse_airflow.connections.extra import extra_of
 from lakehouse_airflow.connections.store_options import account_type, store_options
+from lakehouse_airflow.errors import InvalidConnectionError
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.registry import is_configured, load_registry, registered_entry
 
@@ -133,7 +134,7 @@ class LakehouseHook(BaseHook):
         connection = self.get_connection(aws_conn_id) if aws_conn_id else self._connection
         if connection is None or connection.conn_type != "aws":
             if aws_conn_id:
-                raise AirflowFailException(
+                raise InvalidConnectionError(
                     f"the connection {aws_conn_id!r} is of type {connection.conn_type!r}; expected type 'aws'"
                 )
             return {}
@@ -190,7 +191,7 @@ class LakehouseHook(BaseHook):
             state = "there is no table yet" if version is None else f"its latest version is {version}"
             return f"the log of {names[0]} at {self.uri(names[0])} can be listed; {state}"
         if self._root.startswith("/") and not Path(self._root).is_dir():
-            raise AirflowFailException(f"the folder {self._root} does not exist on this machine")
+            raise InvalidConnectionError(f"the folder {self._root} does not exist on this machine")
         count = len(self.store(self._root).folders())
         return f"{self._root} can be listed; it has {count} folders"
 

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, mask_secret
+from airflow.providers.common.compat.sdk import AirflowException, mask_secret
 
 from lakehouse_airflow.connections.extra import extra_of, pop_object
 from lakehouse_airflow.connections.session_keys import SessionKeys, shared_keys
+from lakehouse_airflow.errors import InvalidConnectionError
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -58,7 +59,7 @@ def aws_options(connection: Connection) -> dict[str, str]:
     if extra.pop("assume_role_method", "assume_role") != "assume_role":
         unsupported.append("assume_role_method")
     if unsupported:
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the extra of the connection {name!r} has {', '.join(unsupported)}, which is not supported; expected "
             "keys, profile_name or role_arn as credentials, and endpoint_url and region_name for the server"
         )
@@ -93,7 +94,7 @@ def _service_endpoints(extra: dict[str, Any], connection: str) -> dict[str, Any]
         endpoints[service] = settings.pop("endpoint_url", None)
         unsupported += [f"{service}.{setting}" for setting in settings]
     if unsupported:
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the service_config of the connection {connection!r} has {', '.join(sorted(unsupported))}, which is not "
             "supported; expected the endpoint_url of s3 and sts"
         )
@@ -105,11 +106,11 @@ def _from_session(
 ) -> SessionKeys:
     """The keys and region of a boto3 session, or of the role that it assumes."""
     if importlib.util.find_spec("boto3") is None:
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the connection {connection!r} has a profile or a role, which needs boto3; install boto3"
         )
     if sts is not None and "@" in sts:  # boto3's errors quote the URL
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the connection {connection!r} has credentials in the endpoint_url of sts; expected a URL without them"
         )
     import boto3
@@ -135,7 +136,7 @@ def _from_session(
     except (ConnectionError, HTTPClientError) as error:
         raise AirflowException(f"the connection {connection!r}: {error_text(error)}") from None
     except (BotoCoreError, ClientError) as error:
-        raise AirflowFailException(f"the connection {connection!r}: {error_text(error)}") from None
+        raise InvalidConnectionError(f"the connection {connection!r}: {error_text(error)}") from None
     keys = _check_keys(
         connection, (role_keys["AccessKeyId"], role_keys["SecretAccessKey"], role_keys["SessionToken"]), " of the role"
     )
@@ -168,7 +169,7 @@ def _check_keys(connection: str, keys: Iterable[Any], origin: str = "") -> dict[
         for name, text in options.items():
             check_key(text, f"{name}{origin}", connection)
     except InvalidArgumentError as error:
-        raise AirflowFailException(f"the connection {connection!r}: {error.message}. {error.hint}") from None
+        raise InvalidConnectionError(f"the connection {connection!r}: {error.message}. {error.hint}") from None
     return options
 
 

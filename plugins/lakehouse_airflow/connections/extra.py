@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
+from lakehouse_airflow.errors import InvalidConnectionError
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -28,7 +28,7 @@ def extra_of(connection: Connection) -> dict[str, Any]:
     except ValueError:
         is_object = False
     if not is_object:
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the extra of the connection {connection.conn_id!r} is not a JSON object; expected "
             '{"key": "value"}, or nothing'
         )
@@ -44,7 +44,7 @@ def pop_object(extra: dict[str, Any], key: str, connection: str) -> dict[str, An
     """
     value = extra.pop(key, None) or {}
     if not isinstance(value, Mapping):
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the connection {connection!r} has {key} in its extra with a value that is not a JSON object"
         )
     return dict(value)

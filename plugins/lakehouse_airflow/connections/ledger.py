@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
+from lakehouse_airflow.errors import InvalidConnectionError, RegistryValueError
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_lib.fleet.registry import Registry
 
@@ -28,7 +29,7 @@ def open_ledger(registry: Registry) -> Ledger:
     from lakehouse_lib.store import open_store
 
     if registry.ledger is None:
-        raise AirflowFailException('the registry has no ledger; expected "ledger": LOCATION beside "tables"')
+        raise RegistryValueError('the registry has no ledger; expected "ledger": LOCATION beside "tables"')
     hook = LakehouseHook(LEDGER_CONNECTION)
     try:
         connection = hook.get_conn()
@@ -36,13 +37,13 @@ def open_ledger(registry: Registry) -> Ledger:
         connection = None
     if connection is None or connection.conn_type != hook.conn_type:
         reason = "is missing" if connection is None else f"is of type {connection.conn_type!r}"
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the connection {LEDGER_CONNECTION!r} {reason}; expected one of type {hook.conn_type!r} whose password is "
             f"the ledger's key, at least {SHORTEST_KEY} characters"
         )
     key = connection.password or ""
     if len(key) < SHORTEST_KEY:
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the password of the connection {LEDGER_CONNECTION!r} has {len(key)} characters; expected at least "
             f"{SHORTEST_KEY}, for example from: openssl rand -hex 32"
         )

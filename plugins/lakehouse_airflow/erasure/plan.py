@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import mask_secret
 
-from lakehouse_airflow.approval import APPROVE, NotApprovedError
+from lakehouse_airflow.approval import APPROVE
+from lakehouse_airflow.errors import NotApprovedError
 from lakehouse_airflow.markdown import code
 from lakehouse_lib.fleet.registry import RESPONSE_HOURS, Registry, Subject
 

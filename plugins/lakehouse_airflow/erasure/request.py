@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
 from lakehouse_airflow.approval import Pointer, Run, read_plan, require_approval
 from lakehouse_airflow.connections.ledger import open_ledger
 from lakehouse_airflow.erasure import plan as erasure_plan
+from lakehouse_airflow.errors import PlanOutdatedError
 from lakehouse_airflow.failures import rewrite_messages
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import Subject
@@ -73,7 +72,7 @@ class Erasure:
             if place.table_id not in table_ids(place.uri, place.version, storage_options=hook.storage_options(table))
         ]
         if new_tables:
-            raise AirflowFailException(
+            raise PlanOutdatedError(
                 f"tables were recreated since request {self.request} was planned ({', '.join(new_tables)}), and the "
                 "old tables may still have the person's rows in another folder; restore the old tables, or trigger the "
                 "erasure again"
@@ -118,7 +117,7 @@ class ErasureTasks:
         identifier, places = erasure_plan.places_of(ledger, plan)
         moves = find_moves(places, registry, self.subject)
         if moves:
-            raise AirflowFailException(
+            raise PlanOutdatedError(
                 f"the registry has changed since request {pointer.request} was planned ({'; '.join(moves)}); this "
                 "try has changed nothing; restore the registry's entries, or trigger the erasure again"
             )

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
-from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow.connections.extra import extra_of
+from lakehouse_airflow.errors import InvalidConnectionError, InvalidParameterError
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -33,19 +33,19 @@ def server_file(connection: Connection, properties: Mapping[str, str] | None, dr
     """
     name = connection.conn_id
     if driver_memory is not None:
-        raise AirflowFailException(
+        raise InvalidParameterError(
             f"driver_memory is {driver_memory!r}, but {name!r} is a Spark Connect server, whose driver has its own "
             "memory; leave driver_memory out, and set it when you start the server"
         )
     extra_of(connection)
     if not connection.host:
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the Spark connection {name!r} has no host; expected the host of a Spark Connect server"
         )
     try:
         url = SparkConnectHook(name).get_connection_url()
     except ValueError:
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the Spark connection {name!r} has the host {connection.host!r}; expected a host without a path"
         ) from None
     return json.dumps({"url": url, "properties": dict(properties or {})})

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
+from lakehouse_airflow.errors import InvalidParameterError
 from lakehouse_airflow.jobs.supervisor import dying_with_supervisor
 from spark_jobs.process.private_files import in_this_process, private_path
 
@@ -35,5 +34,5 @@ def run_in_process(
     with dying_with_supervisor(), in_this_process(files):
         result = jobs.run_in_process(module.arguments(), module.prepare, [*arguments, *words], max_bytes)
     if result is None and max_bytes is None:
-        raise AirflowFailException(f"engine is 'arrow', but only Spark can run the job {job}; set engine='auto'")
+        raise InvalidParameterError(f"engine is 'arrow', but only Spark can run the job {job}; set engine='auto'")
     return None if result is None else dict(result)

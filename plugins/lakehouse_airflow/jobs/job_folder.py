@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from airflow.providers.common.compat.sdk import AirflowException
-
+from lakehouse_airflow.errors import JobError
 from lakehouse_airflow.jobs.machine import kill_group, start_time, this_machine
 from spark_jobs.command_line import TRY_OPTIONS
 from spark_jobs.process.job_objects import JobObjects, delete_old, job_place
@@ -111,7 +110,7 @@ class JobFolder:
             stored = self._read_handle()
             is_put = stored == body or (stored is None and store.put_if_match(self._handle, body, None))
             if not is_put:
-                raise AirflowException("another try of this task has started the job, so this try does not start it")
+                raise JobError("another try of this task has started the job, so this try does not start it")
         self._bytes = body
 
     def is_replaced(self) -> bool:

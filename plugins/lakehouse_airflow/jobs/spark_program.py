@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import ALLOWED_SPARK_BINARIES, DEFAULT_SPARK_BINARY
-from airflow.providers.common.compat.sdk import AirflowFailException
+
+from lakehouse_airflow.errors import InvalidConnectionError
 
 
 def check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
@@ -24,24 +25,24 @@ def check_extra(conn_id: str, extra: Mapping[str, Any]) -> None:
         AirflowFailException: the extra has such a key; the text names connection and key, and no secret value.
     """
     if extra.get("deploy-mode", "client") != "client":
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the Spark connection {conn_id!r} has deploy-mode {extra['deploy-mode']!r}; expected client, because the "
             "driver reads secrets from the memory of the task's machine. A standalone cluster also refuses Python "
             "applications in the mode cluster. With client, the executors still run on the cluster"
         )
     binary = extra.get("spark-binary", DEFAULT_SPARK_BINARY)
     if binary not in ALLOWED_SPARK_BINARIES:
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the Spark connection {conn_id!r} has spark-binary {binary!r}; expected one of "
             f"{', '.join(ALLOWED_SPARK_BINARIES)}, which is looked up on the worker's PATH"
         )
     if extra.get("spark-home"):
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the Spark connection {conn_id!r} has spark-home in its extra, which is not allowed; put that folder's "
             "spark-submit on the worker's PATH"
         )
     if extra.get("keytab"):
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the Spark connection {conn_id!r} has keytab in its extra, which the provider would leave on the worker's "
             "disk; install the keytab on the workers, and set spark.kerberos.keytab and spark.kerberos.principal in "
             "spark_conf"
@@ -61,12 +62,12 @@ def check_kinds(conn_id: str, extra: Mapping[str, Any]) -> None:
     try:
         int(port)
     except (TypeError, ValueError):
-        raise AirflowFailException(
+        raise InvalidConnectionError(
             f"the Spark connection {conn_id!r} has rest-port {port!r}; expected a whole number, or no rest-port"
         ) from None
     for key in ("queue", "namespace", "principal"):
         if not isinstance(extra.get(key), str | None):
-            raise AirflowFailException(f"the Spark connection {conn_id!r} has {key} {extra[key]!r}; expected a text")
+            raise InvalidConnectionError(f"the Spark connection {conn_id!r} has {key} {extra[key]!r}; expected a text")
 
 
 def spark_submit_path(name: str) -> str:

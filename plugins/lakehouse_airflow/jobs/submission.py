@@ -17,10 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
 
 import spark_jobs
 from lakehouse_airflow.connections.extra import extra_of
+from lakehouse_airflow.errors import InvalidConnectionError, JobError
 from lakehouse_airflow.failures import failure
 from lakehouse_airflow.jobs.job_folder import Handle, JobFolder, digest
 from lakehouse_airflow.jobs.machine import start_time, this_machine
@@ -92,7 +93,7 @@ class JobSubmission(SparkSubmitHook):
         try:
             connection = self.get_connection(conn_id)
         except AirflowNotFoundException:
-            raise AirflowFailException(
+            raise InvalidConnectionError(
                 f"the Spark connection {conn_id!r} is not defined; create it with the type spark and a master such as "
                 "local[*] or spark://host:7077 as its host"
             ) from None
@@ -174,7 +175,7 @@ class JobSubmission(SparkSubmitHook):
         outcome = self._outcome
         self._folder.forget(name)
         if outcome is None:
-            raise AirflowException(f"the job {self._job} ended without an outcome")
+            raise JobError(f"the job {self._job} ended without an outcome")
         if outcome["lakehouse"] == "error":
             raise failure(outcome["type"], outcome["message"])
         return {key: value for key, value in outcome.items() if key != "lakehouse"}
@@ -184,7 +185,7 @@ class JobSubmission(SparkSubmitHook):
             self._outcome = self._folder.objects(name).outcome(self._job)
         except ValueError as error:
             self._folder.forget(name)
-            raise AirflowException(f"the outcome of the job {self._job} cannot be used: {error}") from None
+            raise JobError(f"the outcome of the job {self._job} cannot be used: {error}") from None
 
     def _submit(self) -> AirflowException | None:
         """Run the job to its end. Returns the error of spark-submit; None: there was no error."""
@@ -309,7 +310,7 @@ class JobSubmission(SparkSubmitHook):
 
     def _check_not_killed(self) -> None:
         if self._is_killed:
-            raise AirflowException(f"the job {self._job} was stopped or not started, because its task was killed")
+            raise JobError(f"the job {self._job} was stopped or not started, because its task was killed")
 
     def _kill(self) -> None:
         if self._submit_sp is not None and self._submit_sp.poll() is None:

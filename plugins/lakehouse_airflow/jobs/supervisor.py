@@ -7,8 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from airflow.providers.common.compat.sdk import AirflowException
-
+from lakehouse_airflow.errors import JobError
 from spark_jobs.process.parent import dying_with_parent
 
 
@@ -31,7 +30,7 @@ def dying_with_supervisor() -> Iterator[None]:
         return
     with dying_with_parent():
         if _is_closed(connection):
-            raise AirflowException("the supervisor of this task has died, so the job was not started")
+            raise JobError("the supervisor of this task has died, so the job was not started")
         yield
 
 

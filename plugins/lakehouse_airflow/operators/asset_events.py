@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow.sdk import BaseOperator
 
 from lakehouse_airflow.assets import LAKEHOUSE_ALIAS, lakehouse_asset
+from lakehouse_airflow.errors import InvalidParameterError
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.registry import load_registry, require_registered
@@ -132,7 +133,7 @@ class LakehousePublishOperator(BaseOperator):
         # the alias emits the events of changed tables.
         self.outlets = [outlet for outlet in self.outlets if outlet not in self.assets]
         if not isinstance(self.versions, Mapping):
-            raise AirflowFailException(
+            raise InvalidParameterError(
                 "versions is not a dict; expected {table: version before the run}; run the DAG again from the start"
             )
         events: dict[str, list[int]] = {}
@@ -177,12 +178,12 @@ def table_names(tables: Any, permitted: Sequence[str] | None = None) -> list[str
     if tables in (None, "", "None", []):
         return []
     if isinstance(tables, str) or not isinstance(tables, Sequence) or not all(isinstance(name, str) for name in tables):
-        raise AirflowFailException(
+        raise InvalidParameterError(
             f"only is {tables!r}; expected a list of names, such as {{{{ params.tables | tojson }}}}"
         )
     for name in tables:
         if permitted is not None and name not in permitted:
-            raise AirflowFailException(
+            raise InvalidParameterError(
                 f"the DAG has no table {name!r}; it has {', '.join(permitted) or 'none'}. If a table or its "
                 "group has a separate DAG, only that DAG has the table"
             )

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
 from lakehouse_airflow.connections.store_options import store_options
+from lakehouse_airflow.errors import RegistryValueError
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.lineage import Lineage
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
@@ -53,7 +52,7 @@ class LakehouseIngestOperator(LakehouseJobOperator):
         table = load_registry().table(self.table)
         source = table.source
         if source is None:
-            raise AirflowFailException(f"the table {self.table!r} has no source in the registry; add a source")
+            raise RegistryValueError(f"the table {self.table!r} has no source in the registry; add a source")
         return {
             "table": hook.uri(self.table),
             "landing": source.landing,

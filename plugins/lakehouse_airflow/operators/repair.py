@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk.bases.xcom import BaseXCom
 
-from lakehouse_airflow.approval import NotApprovedError, Pointer, Run, map_index, read_plan, require_approval
+from lakehouse_airflow.approval import Pointer, Run, map_index, read_plan, require_approval
 from lakehouse_airflow.connections.ledger import open_ledger
+from lakehouse_airflow.errors import InvalidParameterError, NotApprovedError, TableDamagedError
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
@@ -57,7 +57,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         if str(self.dry_run) not in ("True", "False"):  # a template renders to text
-            raise AirflowFailException(f"dry_run is {self.dry_run!r}; expected True or False")
+            raise InvalidParameterError(f"dry_run is {self.dry_run!r}; expected True or False")
         if not self._only_reports and self.approved_by is not None:
             with as_task_failure():
                 self._before_repair = self._approval_check(context, self.approved_by)
@@ -67,7 +67,7 @@ class LakehouseRepairOperator(LakehouseTableOperator):
         if self._not_repaired and not self._only_reports:
             # The repairs are committed, so they are reported although the task fails.
             context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, report)
-            raise AirflowFailException(
+            raise TableDamagedError(
                 f"the table {self.table!r} is damaged: {', '.join(self._not_repaired)} cannot be repaired; restore "
                 "these files from a backup (docs/log-upkeep.md)"
             )

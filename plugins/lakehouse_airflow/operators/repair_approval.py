@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import timezone
 
-from lakehouse_airflow.approval import NotApprovedError, Pointer, Run, map_index
+from lakehouse_airflow.approval import Pointer, Run, map_index
+from lakehouse_airflow.errors import NotApprovedError
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.markdown import code
 from lakehouse_airflow.operators.base.approval import LakehouseApprovalOperator

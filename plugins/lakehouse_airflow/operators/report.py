@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
+from lakehouse_airflow.errors import InvalidParameterError
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
@@ -75,7 +74,7 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
         with as_task_failure():
             read_rendered(self, (_INPUTS,))
         if not self.inputs:
-            raise AirflowFailException("inputs is empty; expected the names of tables in the registry")
+            raise InvalidParameterError("inputs is empty; expected the names of tables in the registry")
         return super().execute(context)
 
     def opened_tables(self) -> list[str]:
@@ -85,7 +84,7 @@ class LakehouseAggregateOperator(LakehouseJobOperator):
         from lakehouse_lib.errors import InvalidArgumentError
 
         if not str(self.app_version).isdecimal():
-            raise AirflowFailException(f"app_version is {self.app_version!r}; expected a table's version")
+            raise InvalidParameterError(f"app_version is {self.app_version!r}; expected a table's version")
         version = int(self.app_version)
         latest = hook.version(self.inputs[0])
         if latest is not None and version > latest:

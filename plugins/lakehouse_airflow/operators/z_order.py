@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowSkipException
 
+from lakehouse_airflow.errors import RegistryValueError
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.operators.optimize import file_size, where_file
@@ -62,7 +63,7 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
 
     def _registered_columns(self, entry: Table | None) -> Sequence[str]:
         if entry is None:
-            raise AirflowFailException(
+            raise RegistryValueError(
                 f"the table {self.table!r} is not in the registry, so columns has no default; give columns"
             )
         if not entry.cluster_by:

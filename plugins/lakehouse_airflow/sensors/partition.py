@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
+from lakehouse_airflow.errors import InvalidParameterError
 from lakehouse_airflow.sensors.base import LakehouseTableSensor
 
 if TYPE_CHECKING:
@@ -36,5 +35,5 @@ class LakehousePartitionSensor(LakehouseTableSensor):
         from lakehouse_lib.fleet.conditions import PartitionPresent
 
         if not isinstance(self.partition, Mapping) or not self.partition:
-            raise AirflowFailException(f'partition is {self.partition!r}; expected {{"column": "value"}}')
+            raise InvalidParameterError(f'partition is {self.partition!r}; expected {{"column": "value"}}')
         return PartitionPresent(self.partition)

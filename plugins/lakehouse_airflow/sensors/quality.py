@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
+from lakehouse_airflow.errors import InvalidParameterError, RegistryValueError
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.registry import load_registry
 from lakehouse_airflow.sensors.base import LakehouseTableSensor
@@ -42,10 +41,10 @@ class LakehouseQualitySensor(LakehouseTableSensor):
 
         entry = load_registry().table(self.table)
         if entry.source is None or entry.quarantine is None:
-            raise AirflowFailException(f"the table {self.table!r} has no source in the registry; add a source")
+            raise RegistryValueError(f"the table {self.table!r} has no source in the registry; add a source")
         allowed = str(self.allow_rejected_rows).lower()
         if allowed not in ("true", "false"):
-            raise AirflowFailException(f"allow_rejected_rows is {self.allow_rejected_rows!r}; expected True or False")
+            raise InvalidParameterError(f"allow_rejected_rows is {self.allow_rejected_rows!r}; expected True or False")
         # Opened as the load opens it, because the registry may spell a location in several ways.
         quarantine = LakehouseHook(self.lakehouse_conn_id).opener(self.table).store(entry.quarantine).root
         return QualityPassed(entry.source.name, quarantine, allowed == "true")

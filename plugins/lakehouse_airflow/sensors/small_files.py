@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
+from lakehouse_airflow.errors import InvalidParameterError
 from lakehouse_airflow.registry import registered_entry
 from lakehouse_airflow.sensors.base import LakehouseTableSensor
 from lakehouse_airflow.sensors.values import whole_number
@@ -38,6 +37,6 @@ class LakehouseSmallFilesSensor(LakehouseTableSensor):
         below = whole_number("below", self.below, 1, "a number of files")
         size = whole_number("target_file_size", self.target_file_size, 1, "a number of bytes")
         if below is None:
-            raise AirflowFailException("below has no value; expected a number of files from 1")
+            raise InvalidParameterError("below has no value; expected a number of files from 1")
         entry = registered_entry(self.table)
         return SmallFilesBelow(below, size or (None if entry is None else entry.target_file_size))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
+from lakehouse_airflow.errors import InvalidParameterError
 
 
 def whole_number(name: str, value: Any, least: int, meaning: str) -> int | None:
@@ -26,7 +26,7 @@ def whole_number(name: str, value: Any, least: int, meaning: str) -> int | None:
     except (TypeError, ValueError):
         number = least - 1
     if number < least:
-        raise AirflowFailException(f"{name} is {value!r}; expected {meaning} from {least}")
+        raise InvalidParameterError(f"{name} is {value!r}; expected {meaning} from {least}")
     return number
 
 
@@ -41,5 +41,5 @@ def seconds(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         duration = 0.0
     if not 0 < duration < float("inf"):
-        raise AirflowFailException(f"{name} is {value!r}; expected a timedelta, or a number of seconds above 0")
+        raise InvalidParameterError(f"{name} is {value!r}; expected a timedelta, or a number of seconds above 0")
     return duration

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import PokeReturnValue
 
+from lakehouse_airflow.errors import InvalidParameterError
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.sensors.base import LakehouseTableSensor
@@ -59,7 +59,7 @@ class LakehouseTableVersionSensor(LakehouseTableSensor):
     def execute(self, context: Context) -> Any:
         if self._versions() == (None, None):
             if self.reschedule:
-                raise AirflowFailException("mode 'reschedule' needs a baseline_version or a target_version")
+                raise InvalidParameterError("mode 'reschedule' needs a baseline_version or a target_version")
             latest = self._latest_version()
             self.baseline_version = -1 if latest is None else latest
         return super().execute(context)

@@ -96,7 +96,10 @@ def test_a_connection_is_tested_by_a_listing(tmp_path: Path, monkeypatch: pytest
     write_deltalake(str(tmp_path / "orders"), pa.table({"id": [1]}))
     assert answer_to(monkeypatch, host=str(tmp_path)) == (True, f"{tmp_path} can be listed; it has 1 folders")
     is_valid, text = answer_to(monkeypatch, host=str(tmp_path / "none"))
-    assert (is_valid, text) == (False, f"the folder {tmp_path / 'none'} does not exist on this machine")
+    assert (is_valid, text) == (
+        False,
+        f"[LAKEHOUSE_INVALID_CONNECTION] the folder {tmp_path / 'none'} does not exist on this machine",
+    )
     is_valid, text = answer_to(monkeypatch, host=str(tmp_path), extra='{"aws_conn_id": "missing"}')
     assert is_valid  # the folder is on a disk
     is_valid, text = answer_to(monkeypatch, host="s3://lake", extra='{"aws_conn_id": "missing"}')

@@ -21,7 +21,7 @@ def test_an_order_that_arrives_before_the_approval_ends_the_run_before_anything_
     before = versions(tables)
     with pytest.raises(
         AirflowFailException,
-        match=r"^rows with new keys have arrived since request .*\(lineitem\).*trigger the erasure again$",
+        match=r"LAKEHOUSE_PLAN_OUTDATED. rows with new keys .*\(lineitem\).*trigger the erasure again$",
     ):
         run.delete()
     assert versions(tables) == before
@@ -44,7 +44,9 @@ def test_a_yes_does_not_count_for_what_was_found_after_it(tables: Path) -> None:
     run.look()  # as after that task alone is cleared
     before = versions(tables)
     for task in (run.delete, run.purge, run.report, run.answer):
-        with pytest.raises(AirflowFailException, match=r"not approved: .*asked about request .*trigger the DAG again"):
+        with pytest.raises(
+            AirflowFailException, match=r"LAKEHOUSE_NOT_APPROVED. .*asked about request .*trigger the DAG again"
+        ):
             task()
     assert versions(tables) == before
 

@@ -46,9 +46,9 @@ def test_a_forged_answer_is_refused(tables: Path) -> None:
     run = Run()
     run.look()
     run.left["approve"] = FORGED
-    refuses(tables, run, "^not approved: this run has asked nothing yet")
+    refuses(tables, run, "LAKEHOUSE_NOT_APPROVED. this run has asked nothing yet")
     asked_by(run.approval(), run.context)
-    refuses(tables, run, "^not approved: request .* has no decision in the ledger")
+    refuses(tables, run, "LAKEHOUSE_NOT_APPROVED. request .* has no decision in the ledger")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def approved(customer: int = 1, **options: Any) -> Run:
 def test_the_approved_request_of_another_run_is_refused(tables: Path) -> None:
     other, run = approved(1), approved(2)
     run.left = other.left
-    refuses(tables, run, "^not approved: the plan of request .* has the run_id .*; expected this run's")
+    refuses(tables, run, "LAKEHOUSE_NOT_APPROVED. the plan of request .* has the run_id .*; expected this run's")
 
 
 def test_the_approved_request_of_another_dag_is_refused(tables: Path) -> None:
@@ -91,14 +91,16 @@ def test_the_approved_request_of_another_dag_is_refused(tables: Path) -> None:
     refuses(
         tables,
         run,
-        "^not approved: the plan of request .* has the dag_id 'lakehouse_erasure_customer'; expected this run's",
+        "LAKEHOUSE_NOT_APPROVED. the plan of request .* has the dag_id .lakehouse_erasure_customer.; expected this",
     )
 
 
 def test_the_approved_request_of_another_requester_is_refused(tables: Path) -> None:
     other, run = approved(1, run_id="same"), Run(2, run_id="same", user="eve")
     run.left = other.left
-    refuses(tables, run, "^not approved: the plan of request .* has the requester 'bob'; expected this run's 'eve'")
+    refuses(
+        tables, run, "LAKEHOUSE_NOT_APPROVED. the plan of request .* has the requester 'bob'; expected this run's 'eve'"
+    )
 
 
 @pytest.mark.parametrize("run_id", some_slow(["../../x", "é\n\x00", "a/b", '"}', "x" * 240], 2))
@@ -118,7 +120,7 @@ def test_an_earlier_request_of_the_run_is_refused_when_it_was_not_the_one_asked_
     refuses(
         tables,
         run,
-        f"^not approved: this run has asked about request .*, and XCom points to request {first['request']}",
+        f"LAKEHOUSE_NOT_APPROVED. this run has asked about request .*, and XCom points to request {first['request']}",
     )
 
 
@@ -140,7 +142,7 @@ def test_a_request_that_is_swapped_between_question_and_answer_is_not_what_is_ap
     operator.pointer = swap_after_asking  # type: ignore[method-assign]
     run.approval = lambda: operator  # type: ignore[method-assign]
     assert answer()["request"] == shown
-    refuses(tables, run, f"^not approved: this run has asked about request {shown}")
+    refuses(tables, run, f"LAKEHOUSE_NOT_APPROVED. this run has asked about request {shown}")
 
 
 def swap_id(keys: dict[str, Any]) -> None:
@@ -174,7 +176,7 @@ def test_keys_that_are_not_those_of_the_plan_are_refused(tables: Path) -> None:
     swap_id(keys)
     ledger().delete(run.request, "keys")
     ledger().put(run.request, "keys", keys)
-    refuses(tables, run, "^not approved: the keys of request .* do not belong to its plan")
+    refuses(tables, run, "LAKEHOUSE_NOT_APPROVED. the keys of request .* do not belong to its plan")
 
 
 @pytest.mark.parametrize("name", ["plan", "keys", "decision"])
@@ -207,7 +209,7 @@ def test_a_decision_about_another_plan_is_refused(tables: Path, folder: Path) ->
     decision = {"request": run.request, "digest": "0" * 64, "answer": "Approve", "approver": ANN}
     decision |= {name: plan[name] for name in ("dag_id", "run_id", "requester")}
     ledger().put(run.request, "decision", decision)
-    refuses(tables, run, "^not approved: the decision of request .* is about another plan")
+    refuses(tables, run, "LAKEHOUSE_NOT_APPROVED. the decision of request .* is about another plan")
 
 
 @pytest.mark.parametrize(
@@ -232,10 +234,10 @@ def test_an_answer_that_does_not_count_is_refused_and_leaves_no_decision(
 ) -> None:
     run = Run()
     run.look()
-    with pytest.raises(AirflowFailException, match=f"^not approved: .*{reason}"):
+    with pytest.raises(AirflowFailException, match=f"LAKEHOUSE_NOT_APPROVED. .*{reason}"):
         run.answer(**answer)
     assert not (folder / run.request / "decision.json").exists()
-    refuses(tables, run, "^not approved: request .* has no decision in the ledger")
+    refuses(tables, run, "LAKEHOUSE_NOT_APPROVED. request .* has no decision in the ledger")
 
 
 @pytest.mark.parametrize("approver", some_slow([{"id": "7", "name": "bob"}, {"id": "bob", "name": "Bob B."}], 1))
@@ -262,7 +264,7 @@ def test_a_requester_may_not_approve_unless_the_registry_permits_it(
 def test_an_approver_who_was_taken_out_of_the_registry_does_not_count(tables: Path, registry_file: Path) -> None:
     run = approved(2)
     registry_file.write_text(registry_file.read_text().replace('["ann"]', '["eve"]'))
-    refuses(tables, run, "^not approved: the user 'ann' answered request .*; expected one of .* eve")
+    refuses(tables, run, "LAKEHOUSE_NOT_APPROVED. the user 'ann' answered request .*; expected one of .* eve")
 
 
 def test_a_table_that_was_dropped_from_the_subject_is_refused(tables: Path, registry_file: Path) -> None:
@@ -298,7 +300,7 @@ def test_a_rejection_deletes_only_the_keys_and_is_final(tables: Path, folder: Pa
     run.context["task"] = None
     assert run.answer("Reject")["answer"] == "Reject"
     assert not (folder / run.request / "keys.json").exists()
-    refuses(tables, run, "^not approved: the answer to request .* is 'Reject'")
+    refuses(tables, run, "LAKEHOUSE_NOT_APPROVED. the answer to request .* is 'Reject'")
     again = run.approval().execute(run.context)
     assert again["answer"] == "Reject"
 

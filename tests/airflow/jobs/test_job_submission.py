@@ -136,7 +136,7 @@ def test_an_extra_of_the_wrong_kind_is_named(
 ) -> None:
     with_extra(monkeypatch, **{key: value})
     message = f"the Spark connection 'spark_default' has {key} {value!r}; expected {expected}"
-    with pytest.raises(AirflowFailException, match=f"^{re.escape(message)}"):
+    with pytest.raises(AirflowFailException, match=f"LAKEHOUSE_INVALID_CONNECTION. {re.escape(message)}"):
         submission()
 
 

@@ -120,12 +120,12 @@ def test_a_forged_answer_is_refused(orders: Path, left: Any) -> None:
     run.ask()
     run.left["approve"] = left
     with pytest.raises(
-        AirflowFailException, match=r"^not approved: the task 'approve' of this run has returned no request"
+        AirflowFailException, match=r"LAKEHOUSE_NOT_APPROVED. the task 'approve' of this run has returned no request"
     ):
         run.repair()
     (request,) = {path.name for path in (orders.parents[1] / "ledger").iterdir()} - {"questions"}
     run.left["approve"] = {"request": request, "digest": "0" * 64}
-    with pytest.raises(AirflowFailException, match=r"^not approved: the plan of request"):
+    with pytest.raises(AirflowFailException, match=r"LAKEHOUSE_NOT_APPROVED. the plan of request"):
         run.repair()
     assert DeltaTable(str(orders)).version() == 3
 

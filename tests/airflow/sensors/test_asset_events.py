@@ -126,5 +126,5 @@ def test_a_table_that_is_named_has_a_task_whatever_it_is(tables: Path) -> None:
 
 @pytest.mark.parametrize("only", ["orders", "['orders']", [1], [["orders"]], 7])
 def test_what_is_no_list_of_names_is_said_so(registry_file: Path, only: object) -> None:
-    with pytest.raises(AirflowFailException, match=r"^only is .*list of names"):
+    with pytest.raises(AirflowFailException, match=r"LAKEHOUSE_INVALID_PARAMETER. only is .*list of names"):
         select("log", only)

@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import airflow
-from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier
 from airflow.sdk.execution_time.hitl import HITLUser
 
-from lakehouse_airflow.approval import REJECT, NotApprovedError, Pointer, Run, decide, map_index, read_plan
+from lakehouse_airflow.approval import REJECT, Pointer, Run, decide, map_index, read_plan
 from lakehouse_airflow.connections.ledger import open_ledger
+from lakehouse_airflow.errors import NotApprovedError, RegistryValueError
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import ApprovalPolicy, Registry
@@ -150,9 +150,9 @@ def _notifier(reference: str) -> BaseNotifier:
     try:
         notifier = getattr(importlib.import_module(module), name)()
     except (ImportError, AttributeError) as error:
-        raise AirflowFailException(f"the registry's notifier {reference!r} cannot be imported: {error}") from None
+        raise RegistryValueError(f"the registry's notifier {reference!r} cannot be imported: {error}") from None
     if not isinstance(notifier, BaseNotifier):
-        raise AirflowFailException(
+        raise RegistryValueError(
             f"the registry's notifier {reference!r} made a {type(notifier).__name__}; expected an Airflow notifier"
         )
     return notifier

@@ -7,11 +7,12 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException
 from airflow.sdk import BaseOperator
 from airflow.sdk.bases.xcom import BaseXCom
 
 from lakehouse_airflow.assets import describe_events
+from lakehouse_airflow.errors import InvalidParameterError
 from lakehouse_airflow.failures import as_task_failure, failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.jobs.in_process import run_in_process
@@ -229,7 +230,7 @@ class LakehouseJobOperator(SubmitOperator):
         from spark_jobs.job import FailedAfterWork
 
         if self.engine not in _ENGINES:
-            raise AirflowFailException(f"engine is {self.engine!r}; expected one of {', '.join(_ENGINES)}")
+            raise InvalidParameterError(f"engine is {self.engine!r}; expected one of {', '.join(_ENGINES)}")
         if self.engine == "spark" or self._is_killed:
             return None
         max_bytes = self.spark_from_bytes - 1 if self.engine == "auto" else None

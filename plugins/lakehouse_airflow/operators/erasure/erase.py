@@ -17,6 +17,7 @@ from airflow.sdk import timezone
 
 from lakehouse_airflow.erasure import plan as erasure_plan
 from lakehouse_airflow.erasure.request import Erasure, ErasureTasks
+from lakehouse_airflow.errors import PlanOutdatedError
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.erasure_operator import ApprovedErasureOperator
@@ -97,7 +98,7 @@ class LakehouseEraseOperator(SubmitOperator):
         now = erasure_plan.find(hook, erasure.subject, erasure.identifier, erase_mentions=mentions)
         recreated = find_recreated(erasure.places, now)
         if recreated:
-            raise AirflowFailException(
+            raise PlanOutdatedError(
                 f"tables were recreated since request {erasure.request} was planned ({', '.join(recreated)}), and this "
                 "try has deleted nothing; trigger the erasure again"
             )
@@ -114,7 +115,7 @@ class LakehouseEraseOperator(SubmitOperator):
             # A new request finds all of these keys, so this request does not need them.
             erasure.ledger.delete(erasure.request, "keys")
             advice = "the request is over, so trigger the erasure again"
-        raise AirflowFailException(
+        raise PlanOutdatedError(
             f"rows with new keys have arrived since request {erasure.request} was planned ({', '.join(tables)}), and "
             f"this try has deleted nothing; {advice}"
         )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException, mask_secret
+from airflow.providers.common.compat.sdk import mask_secret
 from airflow.sdk import BaseOperator, Param, timezone
 
 from lakehouse_airflow.approval import Pointer, Run
 from lakehouse_airflow.connections.ledger import open_ledger
 from lakehouse_airflow.erasure import plan as erasure_plan
+from lakehouse_airflow.errors import InvalidParameterError
 from lakehouse_airflow.failures import as_task_failure, rewrite_messages
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.asset_events import VERSIONS_KEY
@@ -86,7 +87,7 @@ class LakehouseLocateSubjectOperator(BaseOperator):
             mask_secret(str(identifier))
             erase_mentions = context["params"].get(ERASE_MENTIONS, False)
             if not isinstance(erase_mentions, bool):
-                raise AirflowFailException(
+                raise InvalidParameterError(
                     f"the param {ERASE_MENTIONS} is of type {type(erase_mentions).__name__}; expected true or false"
                 )
             ledger = open_ledger(registry)
@@ -145,5 +146,5 @@ def _identifier(context: Context, subject: str, configured: Subject) -> int | st
         identifier = 0
     if isinstance(identifier, int) and identifier < 1:
         expected = "a whole number from 1 on" if configured.id_type == "long" else "a text that is not empty"
-        raise AirflowFailException(f"the param {name} is not a valid id of a {subject}; expected {expected}")
+        raise InvalidParameterError(f"the param {name} is not a valid id of a {subject}; expected {expected}")
     return identifier

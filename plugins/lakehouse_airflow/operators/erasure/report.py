@@ -6,11 +6,11 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import timezone
 
 from lakehouse_airflow.erasure.plan import delete_identifiers
 from lakehouse_airflow.erasure.request import Erasure
+from lakehouse_airflow.errors import NotErasedError
 from lakehouse_airflow.failures import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.erasure_operator import ApprovedErasureOperator
@@ -77,7 +77,7 @@ class LakehouseErasureReportOperator(ApprovedErasureOperator):
             if not proof.clean
         ]
         if failures:
-            raise AirflowFailException(
+            raise NotErasedError(
                 f"the {erasure.plan['subject']} of request {erasure.request} is not erased from disk "
                 f"({'; '.join(failures)}): {CLEAR_FROM_DELETE}. Files of a running writer can be purged an hour later"
             )

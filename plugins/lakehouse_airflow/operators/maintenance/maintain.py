@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk.bases.xcom import BaseXCom
 
+from lakehouse_airflow.errors import InvalidParameterError
 from lakehouse_airflow.failures import as_task_failure, failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.jobs.supervisor import dying_with_supervisor
@@ -85,7 +86,7 @@ class LakehouseMaintainOperator(SubmitOperator):
 
         work = self.work if isinstance(self.work, Mapping) else {}
         if work.get("engine") not in ("arrow", "spark") or not isinstance(work.get("orders"), list):
-            raise AirflowFailException("work is not an element of a plan's result; run the DAG again from the start")
+            raise InvalidParameterError("work is not an element of a plan's result; run the DAG again from the start")
         with as_task_failure():
             self._orders = [WorkOrder.of_dict(values) for values in work["orders"]]
             for order in self._orders:
