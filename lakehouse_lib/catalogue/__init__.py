@@ -22,12 +22,18 @@ _TARGET_FILE_SIZE = Parameter(
     "target_file_size", "bytes", "default: the table's delta.targetFileSize, else 100 MiB", keyword="target_size"
 )
 _WHERE = Parameter("where", "condition", "only these partitions: SQL on partition columns", keyword="predicate")
+_MIN_COMMIT_INTERVAL = Parameter(
+    "min_commit_interval",
+    "seconds",
+    "commit the finished files when this time has passed since the last commit, so that a killed run does not lose "
+    "them; default: one commit at the end",
+)
 _DRY_RUN = Parameter("dry_run", "flag", "only report what would be done", default=False)
 
 COMPACT = TableOperation(
     "compact",
     "Merge the small files of a Delta table into files of about the target size.",
-    (_TABLE, _TARGET_FILE_SIZE, _WHERE),
+    (_TABLE, _TARGET_FILE_SIZE, _WHERE, _MIN_COMMIT_INTERVAL),
     "operations.optimize.compact:compact",
     ChangeResult,
     moves_bytes=True,
@@ -44,6 +50,7 @@ Z_ORDER = TableOperation(
         _TARGET_FILE_SIZE,
         Parameter("full", "flag", "also rewrite files that are Z-ordered already", default=False),
         _WHERE,
+        _MIN_COMMIT_INTERVAL,
     ),
     "operations.optimize.z_order.z_order:z_order",
     ChangeResult,

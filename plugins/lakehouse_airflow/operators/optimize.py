@@ -18,21 +18,35 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
         target_file_size: bytes (templated); None: the registry's, else ``delta.targetFileSize`` of the table, else
             100 MiB.
         where: SQL condition on partition columns that selects partitions (templated); None: all partitions.
+        min_commit_interval: seconds (templated). Finished files are committed when this time has passed since the last
+            commit, so that a killed job does not lose them; None: one commit at the end.
     """
 
     job = COMPACT.name
     job_parameters = COMPACT.parameters
-    template_fields = (*LakehouseJobOperator.template_fields, "target_file_size", "where")
+    template_fields = (*LakehouseJobOperator.template_fields, "target_file_size", "where", "min_commit_interval")
     template_ext = (".sql",)
 
-    def __init__(self, *, target_file_size: int | None = None, where: str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        target_file_size: int | None = None,
+        where: str | None = None,
+        min_commit_interval: float | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.target_file_size = target_file_size
         self.where = where
+        self.min_commit_interval = min_commit_interval
 
     def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
         entry = registered_entry(self.table)
-        return {"table": hook.uri(self.table), "target_file_size": file_size(self.target_file_size, entry)}
+        return {
+            "table": hook.uri(self.table),
+            "target_file_size": file_size(self.target_file_size, entry),
+            "min_commit_interval": self.min_commit_interval,
+        }
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
         return where_file(self.where)

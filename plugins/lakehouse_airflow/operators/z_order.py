@@ -27,11 +27,20 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
         target_file_size: bytes; None: the registry's, else ``delta.targetFileSize`` of the table, else 100 MiB.
         full: also rewrite files that are Z-ordered already.
         where: SQL condition on partition columns that selects partitions; None: all partitions.
+        min_commit_interval: seconds. Finished partitions are committed when this time has passed since the last commit,
+            so that a killed job does not lose them; None: one commit at the end.
     """
 
     job = Z_ORDER.name
     job_parameters = Z_ORDER.parameters
-    template_fields = (*LakehouseJobOperator.template_fields, "columns", "target_file_size", "full", "where")
+    template_fields = (
+        *LakehouseJobOperator.template_fields,
+        "columns",
+        "target_file_size",
+        "full",
+        "where",
+        "min_commit_interval",
+    )
     template_ext = (".sql",)
 
     def __init__(
@@ -41,6 +50,7 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
         target_file_size: int | None = None,
         full: bool = False,
         where: str | None = None,
+        min_commit_interval: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -48,6 +58,7 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
         self.target_file_size = target_file_size
         self.full = full
         self.where = where
+        self.min_commit_interval = min_commit_interval
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
         return where_file(self.where)
@@ -59,6 +70,7 @@ class LakehouseZOrderOperator(LakehouseJobOperator):
             "columns": self.columns if self.columns is not None else self._registered_columns(entry),
             "target_file_size": file_size(self.target_file_size, entry),
             "full": self.full,
+            "min_commit_interval": self.min_commit_interval,
         }
 
     def _registered_columns(self, entry: Table | None) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""``--where``: ``optimize`` and ``z-order`` rewrite the files of some partitions, and of no other."""
+"""``optimize`` and ``z-order``: ``--where`` selects partitions, ``--min-commit-interval`` commits during the run."""
 
 from __future__ import annotations
 
@@ -75,3 +75,13 @@ def test_another_condition_is_refused(
     assert main([*words, str(table), "--where", where, *more]) == 1
     assert capsys.readouterr().err.startswith(f"[{code}] ")
     assert files(table) == before
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_finished_partitions_are_committed_during_the_run(
+    table: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakehouse_lib.operations.optimize.commit_groups.GROUP_BYTES", 1)
+    version = deltalake.DeltaTable(table).version()
+    assert main([*words, str(table), "--run", "--min-commit-interval=0"]) == 0
+    assert deltalake.DeltaTable(table).version() >= version + 2

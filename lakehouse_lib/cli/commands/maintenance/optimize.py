@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def configure(parser: ArgumentParser) -> None:
     add_tables(parser)
-    for name in ("target_file_size", "where"):
+    for name in ("target_file_size", "where", "min_commit_interval"):
         add_optional(parser, COMPACT, name)
     add_engine(parser)
     add_run(parser, "rewrite the files")
@@ -44,7 +44,11 @@ def run(arguments: Namespace) -> Report:
         return rewrite_step(table.name, snapshot, policy, partitions_of(arguments, snapshot))
 
     def values(table: MaintainedTable) -> Mapping[str, Any]:
-        return {"target_file_size": size(table), "where": arguments.where}
+        return {
+            "target_file_size": size(table),
+            "where": arguments.where,
+            "min_commit_interval": arguments.min_commit_interval,
+        }
 
     return rewrite(arguments, COMPACT, predict, values)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def configure(parser: ArgumentParser) -> None:
     add_tables(parser)
-    for name in ("columns", "target_file_size", "full", "where"):
+    for name in ("columns", "target_file_size", "full", "where", "min_commit_interval"):
         add_optional(parser, Z_ORDER, name)
     add_engine(parser)
     add_run(parser, "rewrite the files")
@@ -60,6 +60,7 @@ def run(arguments: Namespace) -> Report:
             "target_file_size": policy.target_file_size,
             "full": arguments.full,
             "where": arguments.where,
+            "min_commit_interval": arguments.min_commit_interval,
         }
 
     return rewrite(arguments, Z_ORDER, predict, values)
