@@ -233,7 +233,7 @@ class Scene:
                     assert time.monotonic() < deadline, f"{moment.name}: {alive} live on"
                     time.sleep(0.02)
 
-    def files_that_tell(self) -> list[str]:
+    def files_with_secrets(self) -> list[str]:
         """The files that contain the secret or the person's key."""
         files = [file for file in self.folder.rglob("*") if file.is_file()]
         assert files

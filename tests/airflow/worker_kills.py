@@ -31,7 +31,7 @@ def names(moment: Moment) -> str:
 def check_done_once(scene: Scene) -> None:
     assert scene.names() == [f"kept {number}" for number in range(FILES)]
     assert scene.deletes() == 1
-    assert scene.files_that_tell() == []
+    assert scene.files_with_secrets() == []
     # The request to stop stays, because a dead job of another machine might come back. A job that is asked to stop
     # exits at once, so its pulse stays, too.
     objects = scene.objects_of_jobs()
@@ -39,19 +39,21 @@ def check_done_once(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=names)
-def test_nothing_is_left_of_a_worker_that_is_killed_when(moment: Moment, tmp_path: Path, s3: S3Server) -> None:
+def test_a_worker_that_is_killed_at_any_moment_leaves_no_secret_on_disk(
+    moment: Moment, tmp_path: Path, s3: S3Server
+) -> None:
     scene = Scene(tmp_path, s3)
     scene.kill_at(moment)
-    assert scene.files_that_tell() == []
+    assert scene.files_with_secrets() == []
     assert scene.deletes() == int(moment.answered)
     scene.run()
     assert scene.names() == [f"kept {number}" for number in range(FILES)]
     assert scene.deletes() == 1
-    assert scene.files_that_tell() == []
+    assert scene.files_with_secrets() == []
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=names)
-def test_the_next_try_finds_the_job_of_a_worker_that_is_killed_when(
+def test_the_next_try_attaches_to_the_job_of_a_worker_that_is_killed(
     moment: Moment, tmp_path: Path, s3: S3Server
 ) -> None:
     scene = Scene(tmp_path, s3, durable=True)
@@ -62,7 +64,7 @@ def test_the_next_try_finds_the_job_of_a_worker_that_is_killed_when(
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_the_work_is_done_once_whatever_is_killed_at_random_moments(number: int, tmp_path: Path, s3: S3Server) -> None:
+def test_the_work_is_done_once_with_kills_at_random_moments(number: int, tmp_path: Path, s3: S3Server) -> None:
     """Each round kills one process three times: of the task, of its supervisor, of both, the JVM or the driver."""
     chance = random.Random(f"{SEED}, {number}")
     scene = Scene(tmp_path, s3, durable=True)

@@ -41,7 +41,7 @@ def loaded(airflow: AirflowApi) -> str:
     return run.run_id
 
 
-def test_maintenance_is_started_by_the_button_and_makes_a_version(
+def test_the_button_starts_maintenance_that_commits_a_version(
     home: Home, airflow: AirflowApi, loaded: str, visit: Visit
 ) -> None:
     before = DeltaTable(home.tables / "customer").version()
@@ -92,7 +92,7 @@ def test_tables_are_sorted_and_filtered(loaded: str, visit: Visit) -> None:
     assert len(ann.texts("tbody th")) == 3
 
 
-def test_loads_have_rows_rejected_rows_and_their_run(loaded: str, visit: Visit) -> None:
+def test_the_page_of_loads_shows_rows_rejected_rows_and_runs(loaded: str, visit: Visit) -> None:
     ann = visit(REQUESTER)
     ann.open("/lakehouse/tables/orders")
     ann.page.get_by_role("link", name="loads of orders").click()

@@ -93,7 +93,7 @@ def test_operators_take_a_table_below_the_connections_root(below_the_root: Path,
         LakehouseZOrderOperator(task_id="t", table="raw").execute({})
 
 
-def test_a_torn_registry_makes_no_table_one_below_the_root(
+def test_a_name_is_not_resolved_below_the_root_if_the_registry_is_invalid(
     below_the_root: Path, registry_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry_file.write_text('{"tables": ')
@@ -122,7 +122,7 @@ def test_rows_that_moved_have_not_changed(orders: Path) -> None:
     assert hook.changed_rows("orders", 1) == (1, 3)
 
 
-def test_what_nobody_can_say_any_more_is_a_change(orders: Path, registry_file: Path) -> None:
+def test_commits_that_were_cleaned_up_count_as_a_change(orders: Path, registry_file: Path) -> None:
     DeltaTable(str(orders)).optimize.compact()
     DeltaTable(str(orders)).create_checkpoint()
     (orders / "_delta_log" / f"{2:020d}.json").unlink()
@@ -131,7 +131,9 @@ def test_what_nobody_can_say_any_more_is_a_change(orders: Path, registry_file: P
     assert LakehouseHook().changed_rows("customer", -1) is None
 
 
-def test_a_commit_that_goes_after_it_was_listed_is_a_change(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_is_deleted_after_the_listing_counts_as_a_change(
+    orders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     DeltaTable(str(orders)).optimize.compact()
     listed = segment.list_commits
 
@@ -144,13 +146,13 @@ def test_a_commit_that_goes_after_it_was_listed_is_a_change(orders: Path, monkey
     assert LakehouseHook().changed_rows("orders", 1) == (1, 2)
 
 
-def test_a_torn_commit_is_a_change(orders: Path) -> None:
+def test_a_truncated_commit_counts_as_a_change(orders: Path) -> None:
     DeltaTable(str(orders)).optimize.compact()
     (orders / "_delta_log" / f"{2:020d}.json").write_text('{"add": {"pa')
     assert LakehouseHook().changed_rows("orders", 1) == (1, 2)
 
 
-def test_what_moves_no_bytes_runs_in_the_task(orders: Path) -> None:
+def test_operators_that_rewrite_no_data_run_in_the_task(orders: Path) -> None:
     history = LakehouseHistoryOperator(task_id="t", table="orders", limit=1).execute({})
     assert [entry["version"] for entry in history] == [1]
     health = LakehouseHealthOperator(task_id="t", table="orders").execute({})
@@ -189,7 +191,7 @@ def test_vacuum_takes_the_registrys_retention_and_protects_by_default(orders: Pa
     assert len(set(orders.glob("*.parquet"))) == 1
 
 
-def test_vacuum_keeps_files_as_long_as_the_table_says_where_the_registry_says_nothing(
+def test_vacuum_uses_the_retention_of_the_table_if_the_registry_has_none(
     registry_file: Path,
 ) -> None:
     table = registry_file.parent / "tables" / "customer"
@@ -219,7 +221,7 @@ def test_a_table_without_columns_to_cluster_by_is_skipped(registry_file: Path) -
         LakehouseZOrderOperator(task_id="t", table="customer").execute({})
 
 
-def test_the_link_leads_to_the_version_that_the_task_made(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_link_opens_the_version_that_the_task_committed(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = LakehouseCheckpointOperator(task_id="t", table="orders")
     run = LakehouseCheckpointOperator.run
 

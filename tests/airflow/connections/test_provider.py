@@ -120,7 +120,7 @@ def test_without_a_folder_a_registered_table_is_listed(registry_file: Path, monk
     assert str(registry_file) in text
 
 
-def test_a_wrong_key_is_told_without_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_test_names_a_wrong_key_without_the_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "hunter2/the+secret=of+the+tests"
     with serving("listed") as server:
         extra = {

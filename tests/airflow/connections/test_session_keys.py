@@ -70,7 +70,7 @@ def test_other_inputs_get_other_keys(service: Service) -> None:
     assert [service.key(json.loads(json.dumps(arguments))) for arguments in inputs] == keys
 
 
-def test_what_failed_is_not_remembered(service: Service) -> None:
+def test_a_failed_request_for_keys_is_not_cached(service: Service) -> None:
     def refuse() -> SessionKeys:
         raise AirflowFailException("refused")
 
@@ -102,7 +102,7 @@ class CountingLock:
         self._lock.release()
 
 
-def test_one_of_many_threads_asks_and_all_are_told(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_requests_the_keys_for_all_threads(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     all_wait = threading.Event()
     callers = []
 
@@ -133,7 +133,7 @@ def test_one_of_many_threads_asks_and_all_are_told(service: Service, monkeypatch
     assert [str(error) for error in refused] == ["refused"] * 8
 
 
-def test_a_few_are_kept_the_last_ones_used(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_keeps_the_most_recently_used_keys(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_keys, "_MOST_KEPT", 3)
     first = service.key("a")
     for other in ("b", "c", "d", "e"):
@@ -143,7 +143,7 @@ def test_a_few_are_kept_the_last_ones_used(service: Service, monkeypatch: pytest
     assert (service.calls, service.key("b"), service.calls) == (5, "ASIA6", 6)
 
 
-def test_a_forked_child_asks_for_itself(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_child_requests_its_own_keys(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     assert service.key() == "ASIA1"
     monkeypatch.setattr("lakehouse_airflow.connections.session_keys.os.getpid", lambda: -1)
     assert service.key() == "ASIA2"

@@ -91,7 +91,9 @@ def test_fields_of_the_aws_connection_are_storage_options() -> None:
         ({"service_config": {"s3": {"region_name": SECRET}, "sqs": {}}}, r"has s3\.region_name, sqs, which is not"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused_by_name(connection: Any, extra: dict[str, Any], named: str) -> None:
+def test_unsupported_settings_of_an_aws_connection_are_refused_by_name(
+    connection: Any, extra: dict[str, Any], named: str
+) -> None:
     with pytest.raises(AirflowFailException, match=rf"the connection 'it'.*{named}") as error:
         aws(**extra)
     assert SECRET not in str(error.value)
@@ -163,7 +165,7 @@ def test_a_secret_that_the_roles_service_repeats_is_not_shown(connection: Any, s
 
 
 @pytest.mark.usefixtures("connection")
-def test_a_poke_is_one_request(s3: S3Server) -> None:
+def test_a_poke_makes_one_request(s3: S3Server) -> None:
     write_deltalake("s3://lake/poked", pa.table({"a": [1]}), storage_options=LakehouseHook().storage_options("t"))
 
     async def looks() -> list[polling.ListedVersion]:
@@ -177,9 +179,7 @@ def test_a_poke_is_one_request(s3: S3Server) -> None:
 
 
 @pytest.mark.slow
-def test_a_role_is_assumed_once_for_all_looks_of_a_process(
-    connection: Any, s3: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_assumes_a_role_once(connection: Any, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(polling, "_KEPT_SECONDS", 0.0)
     write_deltalake("s3://lake/looked_at", pa.table({"a": [1]}), storage_options=LakehouseHook().storage_options("t"))
 
@@ -209,7 +209,7 @@ def test_a_role_is_assumed_once_for_all_looks_of_a_process(
     assert third.isdisjoint(second)
 
 
-def test_a_profile_is_read_anew_each_time(connection: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_is_read_at_each_use(connection: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "credentials"
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
     for secret in (SECRET, f"rotated+{SECRET}"):
@@ -218,7 +218,7 @@ def test_a_profile_is_read_anew_each_time(connection: Any, tmp_path: Path, monke
         assert credentials == {"aws_access_key_id": KEY, "aws_secret_access_key": secret, "aws_region": "us-east-1"}
 
 
-def test_a_table_on_disk_gets_none_of_it(connection: Any, registry_file: Path) -> None:
+def test_a_table_on_disk_gets_no_storage_options(connection: Any, registry_file: Path) -> None:
     hook = LakehouseHook()
     options = hook.storage_options("s3://lake/t")
     assert options is not None
@@ -240,7 +240,7 @@ def test_a_reference_to_another_kind_of_connection_is_refused(
         LakehouseHistoryOperator(task_id="t", table="s3://lake/t").execute({})
 
 
-def test_a_sensor_that_waits_keeps_the_connections_name_alone(connection: Any, s3: S3Server) -> None:
+def test_a_deferred_sensor_serializes_only_the_name_of_the_connection(connection: Any, s3: S3Server) -> None:
     table = "s3://lake/awaited"
     waiting = LakehouseTableVersionSensor(
         task_id="t", table=table, lakehouse_conn_id="shop_s3", baseline_version=-1, deferrable=True, poke_interval=0.05
@@ -271,7 +271,7 @@ os.execv(os.environ["SPARK_SUBMIT"], [os.environ["SPARK_SUBMIT"], *sys.argv[1:]]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_default", [True, False])
-def test_an_erasure_in_s3_goes_by_the_connections_of_the_tables(
+def test_an_erasure_in_s3_uses_the_connections_of_the_tables(
     connection: Any, registry_file: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch, is_default: bool
 ) -> None:
     body = json.loads(registry_file.read_text())
@@ -338,7 +338,7 @@ def watched_command_lines() -> Iterator[set[bytes]]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("airflow_db", "spark_connection")
-def test_a_dag_keeps_tables_in_s3_and_the_secret_to_itself(
+def test_a_dag_on_tables_in_s3_does_not_show_the_secret(
     registry_file: Path,
     connection: Any,
     s3: S3Server,

@@ -35,7 +35,7 @@ def own_options(monkeypatch: pytest.MonkeyPatch, **options: Any) -> LakehouseHoo
     return LakehouseHook()
 
 
-def test_options_of_s3_leave_tables_on_disk_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_s3_do_not_affect_tables_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deltalake(tmp_path / "t", pa.table({"a": [1]}))
     hook = own_options(monkeypatch, AWS_REGION="eu-central-1", timeout=3, allow_http=True)
     assert hook.storage_options(str(tmp_path / "t")) is None
@@ -57,7 +57,7 @@ def test_own_options_win_over_those_of_the_aws_connection(monkeypatch: pytest.Mo
     assert (opened.region, opened.endpoint_url) == ("us-east-1", "https://s3.shop.example")
 
 
-def test_an_option_that_is_null_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_that_is_null_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     hook = own_options(monkeypatch, AWS_REGION=None, session_token=None, endpoint_url=None, allowed_roots=None)
     opened = S3Options.of(hook.storage_options("s3://lake/t") or {}, "t", {})
     assert (opened.region, opened.endpoint_url) == ("us-east-1", "https://s3.shop.example")
@@ -67,7 +67,7 @@ def test_an_option_that_is_null_is_none(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("kind", ["lakehouse", "aws"])
 @pytest.mark.parametrize("extra", ['{"role_arn": "hunter2"', "hunter2", '["hunter2"]', '"hunter2"', "2"])
-def test_an_extra_that_is_no_object_opens_nothing(kind: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extra_that_is_not_a_json_object_is_refused(kind: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": kind, "extra": extra}))
     with pytest.raises(AirflowFailException, match="the extra of the connection 'lake' is not a JSON object") as error:
         LakehouseHook("lake").storage_options("s3://lake/t")
@@ -75,7 +75,7 @@ def test_an_extra_that_is_no_object_opens_nothing(kind: str, extra: str, monkeyp
 
 
 @pytest.mark.parametrize("extra", ["", " ", "{}"])
-def test_an_empty_extra_says_nothing(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_extra_gives_no_storage_options(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "lakehouse", "extra": extra}))
     assert LakehouseHook("lake").storage_options("s3://lake/t") is None
 
@@ -93,7 +93,7 @@ def test_allowed_roots_serve_tables_on_disk_and_in_s3(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", sorted(s3_options._NAMES.keys() - {"allowed_roots"}))
-def test_no_table_on_a_disk_gets_an_option_of_s3(name: str) -> None:
+def test_a_table_on_disk_gets_no_option_of_s3(name: str) -> None:
     own = {name: "x", f"AWS_{name.upper()}": "x", "unknown": "y"}
     assert store_options("/data/t", own, {}) == {"unknown": "y"}
 

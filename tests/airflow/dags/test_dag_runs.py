@@ -41,7 +41,7 @@ def on_disk(table: Path, name: str) -> list[int]:
     return sorted(value for file in parquet_files(table) for value in pa.parquet.read_table(file)[name].to_pylist())
 
 
-def test_what_is_new_is_reported_once(registry_file: Path) -> None:
+def test_new_rows_are_reported_once(registry_file: Path) -> None:
     let_run("lakehouse_report")
     earlier, event = len(released_runs("lakehouse_report")), newest_event()  # of other tests
     latest = load_orders(registry_file)
@@ -75,7 +75,7 @@ def test_a_refused_file_fails_its_task_and_the_rest_is_published(registry_file: 
     assert loaded.xcom("ingest", 0)["table"].endswith("tables/orders")
 
 
-def test_maintenance_goes_on_where_one_table_fails(registry_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_maintenance_continues_after_one_table_fails(registry_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tables = write_shop(registry_file)
     (tables / "customer" / "_delta_log" / f"{1:020d}.json").write_text('{"add": {"pa')
     before = column(tables / "orders", "o_orderkey")
@@ -215,7 +215,7 @@ def test_marking_the_approval_as_success_deletes_nothing(registry_file: Path) ->
     assert parquet_files(tables) == files
 
 
-def test_a_customer_that_is_none_is_refused_before_anything_runs(registry_file: Path) -> None:
+def test_an_invalid_customer_id_is_refused_before_any_task_runs(registry_file: Path) -> None:
     from airflow.exceptions import ParamValidationError
 
     write_shop(registry_file)
@@ -226,21 +226,23 @@ def test_a_customer_that_is_none_is_refused_before_anything_runs(registry_file: 
         run_dag("lakehouse_erasure_customer")
 
 
-def test_a_missing_table_is_said_by_name(registry_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_table_fails_with_a_table_not_found_error(
+    registry_file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     run = run_dag("lakehouse_erasure_customer", {"customer_id": 2})
     assert run.states["locate"] == "failed"
     assert run.states["delete"] == "upstream_failed"
     assert "TableNotFoundError: " in capfd.readouterr().out
 
 
-def test_an_answer_that_airflow_refuses_ends_the_run(registry_file: Path) -> None:
+def test_an_answer_that_airflow_refuses_fails_the_run(registry_file: Path) -> None:
     tables = write_shop(registry_file)
     with pytest.raises(AssertionError, match=r"(?s)Perhaps"):
         run_answered_dag("lakehouse_erasure_customer", {"customer_id": 2}, "approve", "Perhaps")
     assert column(tables / "customer", "c_custkey") == [1, 2, 3, 4]
 
 
-def test_a_run_that_asks_nothing_is_not_waited_for(registry_file: Path) -> None:
+def test_the_wait_for_a_question_ends_with_the_run(registry_file: Path) -> None:
     with pytest.raises(AssertionError, match="asked nothing before its run was over"):
         run_answered_dag("lakehouse_erasure_customer", {"customer_id": 2}, "approve", "Approve")
 

@@ -9,5 +9,5 @@ from tests.airflow.dags.loading import load_orders
 pytestmark = pytest.mark.usefixtures("airflow_db", "spark_connection")
 
 
-def test_what_has_landed_is_loaded_and_published(registry_file: Path) -> None:
+def test_landed_files_are_loaded_and_published(registry_file: Path) -> None:
     load_orders(registry_file)

@@ -66,7 +66,9 @@ def test_the_registry_says_who_is_asked_and_how_long(questions: list[dict[str, A
     assert (question["options"], question["defaults"]) == (["Approve", "Reject"], None)
 
 
-def test_the_question_says_what_goes_and_names_no_one(questions: list[dict[str, Any]], tables: Path) -> None:
+def test_the_question_lists_the_rows_to_delete_without_the_identifier(
+    questions: list[dict[str, Any]], tables: Path
+) -> None:
     refuse(tables, order="9", customer="2")
     run = Run(2, user="bob`[x](http://e.example)")
     run.look()
@@ -130,5 +132,5 @@ def test_a_notifier_that_cannot_be_made_asks_nothing(
         ("[x](http://e.example) <b>", "` [x](http://e.example) <b> `"),
     ],
 )
-def test_texts_of_others_are_code(text: str, shown: str) -> None:
+def test_foreign_texts_are_shown_as_code(text: str, shown: str) -> None:
     assert code(text) == shown

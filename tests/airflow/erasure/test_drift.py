@@ -50,7 +50,7 @@ LINES = (RecordLines("s", "f", ((2, 3),)),)
         (place(1), place(1, records=LINES), ["t"]),
     ],
 )
-def test_what_has_arrived(then: Place | None, now: Place, expected: list[str]) -> None:
+def test_arrived_rows_are_found_by_comparing_plans(then: Place | None, now: Place, expected: list[str]) -> None:
     assert find_arrivals({"t": then} if then else {}, {"t": now}) == expected
 
 
@@ -68,7 +68,7 @@ def test_a_table_with_another_id_was_recreated() -> None:
     assert find_recreated(then, {}) == []
 
 
-def test_tables_that_the_registry_has_moved_or_dropped_from_the_subject(registry_file: Path) -> None:
+def test_moved_and_dropped_tables_of_a_subject_are_found(registry_file: Path) -> None:
     registry = load_registry()
     orders = place(1, uri=registry.table("orders").uri)
     assert find_moves({"orders": orders}, registry, "customer") == []

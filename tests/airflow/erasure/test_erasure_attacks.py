@@ -116,14 +116,14 @@ def assert_nothing_done(result: DagRunResult) -> None:
     assert "success" not in {result.states[task] for task in ("delete", "purge", "report")}, result.states
 
 
-def test_without_an_attack_the_person_is_erased_and_no_one_else(erasable: Shop) -> None:
+def test_without_an_attack_only_the_rows_of_the_person_are_erased(erasable: Shop) -> None:
     shop = erasable
     run = shop.approved()
     assert run.work().state == "success"
     assert shop.state()["rows"] == {"customer": 9, "orders": 27, "lineitem": 27, "elsewhere": 10}
 
 
-def test_an_open_question_holds_up_no_other_request(erasable: Shop) -> None:
+def test_an_open_question_does_not_block_other_requests(erasable: Shop) -> None:
     shop = erasable
     waiting = shop.trigger(7)
     assert shop.approved(2).work().state == "success"
@@ -166,7 +166,7 @@ def test_sql_beside_the_request_is_not_read(erasable: Shop) -> None:
         ({"request": 7}, "has returned no request"),
     ],
 )
-def test_a_pointer_to_nothing_is_refused(shop: Shop, change: dict[str, Any], reason: str) -> None:
+def test_an_edited_request_pointer_is_refused(shop: Shop, change: dict[str, Any], reason: str) -> None:
     run = shop.approved()
     pointer = run.xcom(user("bob"), "locate")
     assert run.edit_xcom(user("bob"), "locate", {**pointer, **change}).status_code == 200
@@ -188,7 +188,7 @@ def test_a_request_swapped_before_the_question_is_refused(shop: Shop) -> None:
     assert "expected this run's" in shop.refusal(run, "approve")
 
 
-def test_what_is_asked_stays_what_it_was_while_the_question_waits(shop: Shop) -> None:
+def test_a_waiting_question_keeps_the_plan_that_it_asked_about(shop: Shop) -> None:
     run, other = shop.trigger(2), shop.trigger(7)
     assert run.edit_xcom(user("bob"), "locate", other.xcom(user("bob"), "locate")).status_code == 200
     assert run.answer(user("ann")).status_code == 200
@@ -232,7 +232,7 @@ def test_marking_tasks_as_success_approves_nothing(shop: Shop) -> None:
     assert "has no decision in the ledger" in shop.capfd.readouterr().out
 
 
-def test_marking_the_delete_as_success_does_not_purge_what_is_live(shop: Shop) -> None:
+def test_marking_the_delete_as_success_does_not_purge_live_rows(shop: Shop) -> None:
     run = shop.approved()
     assert run.mark_success(user("bob"), "delete").status_code == 200
     shop.capfd.readouterr()
@@ -301,7 +301,7 @@ def test_the_requester_may_not_answer(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(("name", "role"), [("eve", "USER"), ("otto", "OP"), ("root", "ADMIN")])
-def test_no_one_but_the_registrys_approvers_may_answer(shop: Shop, name: str, role: str) -> None:
+def test_only_the_approvers_in_the_registry_may_answer(shop: Shop, name: str, role: str) -> None:
     run = shop.trigger()
     assert run.answer(user(name, role)).status_code == 403
     assert_nothing_done(run.work())

@@ -44,7 +44,7 @@ def look_a_month_later(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.mark.parametrize("name", ["plan", "keys"])
-def test_keys_of_a_locate_that_was_killed_do_not_stay(
+def test_keys_of_a_killed_locate_are_deleted(
     tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     put = Ledger.put
@@ -61,7 +61,7 @@ def test_keys_of_a_locate_that_was_killed_do_not_stay(
     assert list(folder.rglob("*keys*")) == [folder / run.request / "keys.json"]
 
 
-def test_keys_that_were_being_written_do_not_stay(tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partly_written_keys_are_deleted(tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The temporary file is left if the process is killed before it renames the file."""
     unlink, link = Path.unlink, os.link
 
@@ -84,7 +84,7 @@ def test_keys_that_were_being_written_do_not_stay(tables: Path, folder: Path, mo
 
 
 @pytest.mark.parametrize("is_retried", [True, False])
-def test_keys_of_a_rejected_request_do_not_stay(
+def test_keys_of_a_rejected_request_are_deleted(
     tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, *, is_retried: bool
 ) -> None:
     run = Run()
@@ -103,7 +103,7 @@ def test_keys_of_a_rejected_request_do_not_stay(
     assert not (folder / run.request / "keys.json").exists()
 
 
-def test_keys_of_a_request_about_which_nobody_is_asked_do_not_stay(tables: Path, folder: Path) -> None:
+def test_keys_of_a_request_without_a_question_are_deleted(tables: Path, folder: Path) -> None:
     """Of a run that was cleared after its question: its task ``approve`` asks about one request only."""
     run = Run()
     run.look()
@@ -115,7 +115,7 @@ def test_keys_of_a_request_about_which_nobody_is_asked_do_not_stay(tables: Path,
     assert not (folder / run.request / "keys.json").exists()
 
 
-def test_keys_of_a_finished_request_do_not_stay(tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_a_finished_request_are_deleted(tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report of the request was killed, and the run deleted."""
     run = Run()
     run.locate()
@@ -145,7 +145,7 @@ def test_a_delete_that_was_killed_after_its_commits_is_in_the_record(
     assert deleted == {"customer": 0, "lineitem": 1, "orders": 1}
 
 
-def test_the_record_names_the_version_that_was_proven(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_record_names_the_version_of_the_proof(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of the person arrives after its table was proven clean."""
     run = Run()
     run.locate()

@@ -14,7 +14,7 @@ from tests.airflow.erasure_runs import Run, ledger
 
 
 @pytest.mark.parametrize("is_purged", [False, True])
-def test_there_is_no_record_of_a_table_that_another_one_replaces(tables: Path, *, is_purged: bool) -> None:
+def test_a_table_that_another_table_replaces_has_no_record(tables: Path, *, is_purged: bool) -> None:
     run = Run()
     run.locate()
     run.delete()

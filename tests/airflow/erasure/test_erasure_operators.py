@@ -36,7 +36,7 @@ def test_an_order_that_arrives_before_the_approval_ends_the_run_before_anything_
     assert on_disk(tables / "lineitem") == on_disk(tables / "orders") == [1]
 
 
-def test_a_yes_does_not_count_for_what_was_found_after_it(tables: Path) -> None:
+def test_an_approval_does_not_cover_rows_that_were_located_later(tables: Path) -> None:
     run = Run()
     run.locate()
     append(tables / "orders", o_orderkey=[3], o_custkey=[2])
@@ -51,7 +51,7 @@ def test_a_yes_does_not_count_for_what_was_found_after_it(tables: Path) -> None:
     assert versions(tables) == before
 
 
-def test_a_table_without_rows_that_has_some_now_ends_it_too(tables: Path) -> None:
+def test_rows_that_arrive_in_an_empty_table_fail_the_delete(tables: Path) -> None:
     run = Run()
     assert run.locate()["customer"]["rows"] == 0
     append(tables / "customer", c_custkey=[2])
@@ -65,7 +65,7 @@ def test_a_table_without_rows_that_has_some_now_ends_it_too(tables: Path) -> Non
     assert on_disk(tables / "customer") == [1]
 
 
-def test_a_quarantine_that_is_new_ends_it_where_it_holds_the_person(tables: Path) -> None:
+def test_a_new_quarantine_with_rows_of_the_person_fails_the_delete(tables: Path) -> None:
     run = Run()
     run.locate()
     refuse(tables, order="8", customer="1")
@@ -85,7 +85,7 @@ def test_more_rows_of_known_keys_go_with_the_rest(tables: Path) -> None:
 
 
 @pytest.mark.parametrize("done", [["lineitem"], ["lineitem", "orders"]])
-def test_a_retry_finishes_what_broke_off(tables: Path, done: list[str]) -> None:
+def test_a_retry_finishes_an_interrupted_delete(tables: Path, done: list[str]) -> None:
     run = Run()
     run.locate()
     places = run.places()
@@ -96,7 +96,7 @@ def test_a_retry_finishes_what_broke_off(tables: Path, done: list[str]) -> None:
     assert on_disk(tables / "lineitem") == on_disk(tables / "orders") == [1]
 
 
-def test_what_arrives_after_a_half_is_another_runs_and_the_keys_of_this_one_stay(tables: Path) -> None:
+def test_rows_that_arrive_during_a_delete_are_left_to_the_next_run(tables: Path) -> None:
     run = Run()
     run.locate()
     run.delete()

@@ -151,9 +151,7 @@ def test_keys_that_a_killed_report_left_are_deleted_by_the_next_try(
     assert list((folder / run.request / "steps").glob("purge-*")) == []
 
 
-def test_keys_of_requests_that_no_one_answers_do_not_stay(
-    tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_of_unanswered_requests_are_deleted(tables: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys of an approved request stay, because no other request might find the rows again."""
     unanswered, approved = Run(1), Run(2)
     unanswered.look()
@@ -168,7 +166,7 @@ def test_keys_of_requests_that_no_one_answers_do_not_stay(
     approved.finish()
 
 
-def test_keys_of_a_subject_that_was_removed_do_not_stay(
+def test_keys_of_a_removed_subject_are_deleted(
     tables: Path, registry_file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unanswered, approved = Run(1), Run(2)
@@ -187,7 +185,7 @@ def test_keys_of_a_subject_that_was_removed_do_not_stay(
     assert (folder / approved.request / "keys.json").exists()
 
 
-def test_a_broken_document_of_another_request_stops_no_run(
+def test_a_broken_document_of_another_request_does_not_fail_the_run(
     tables: Path, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     other, run = Run(1), Run(2)
@@ -237,7 +235,7 @@ def test_files_that_an_earlier_try_purged_are_in_the_record(
     assert removed_files(run) == gone
 
 
-def test_a_file_is_purged_only_when_it_is_noted(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_deleted_only_after_the_ledger_has_its_name(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run()
     run.locate()
     run.delete()
@@ -258,7 +256,7 @@ class BreaksOff(JobInThisProcess):
         raise AirflowException(f"StoreError: it failed where {failing['predicate']}")
 
 
-def test_what_a_delete_did_before_it_broke_off_is_in_the_record(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_record_includes_the_work_of_an_interrupted_delete(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run()
     run.locate()
     with monkeypatch.context() as patch:
@@ -311,7 +309,7 @@ def test_no_error_quotes_a_key(tables: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_erasures_of_the_same_tables_at_once_lose_nothing(tables: Path) -> None:
+def test_two_concurrent_erasures_of_the_same_tables_lose_no_rows(tables: Path) -> None:
     for _ in range(3):  # several versions, so that both purges rewrite files
         append(tables / "orders", o_orderkey=[10, 20, 30], o_custkey=[1, 2, 3])
         append(tables / "lineitem", l_orderkey=[10, 20, 30])

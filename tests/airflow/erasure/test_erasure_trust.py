@@ -104,7 +104,7 @@ def test_the_approved_request_of_another_requester_is_refused(tables: Path) -> N
 
 
 @pytest.mark.parametrize("run_id", some_slow(["../../x", "é\n\x00", "a/b", '"}', "x" * 240], 2))
-def test_a_run_id_may_be_anything(tables: Path, folder: Path, run_id: str) -> None:
+def test_a_run_id_may_be_any_text(tables: Path, folder: Path, run_id: str) -> None:
     run = approved(2, run_id=run_id)
     run.finish()
     assert on_disk(tables / "orders") == [1]
@@ -282,9 +282,7 @@ def test_a_table_that_was_dropped_from_the_subject_is_refused(tables: Path, regi
         ({"kind": "repair"}, "has a plan of the kind 'repair'; expected 'erasure'"),
     ],
 )
-def test_a_plan_about_something_else_is_refused(
-    tables: Path, folder: Path, change: dict[str, str], reason: str
-) -> None:
+def test_a_plan_of_another_subject_is_refused(tables: Path, folder: Path, change: dict[str, str], reason: str) -> None:
     run = approved(2)
     plan = run.plan() | change
     shutil.rmtree(folder / run.request)
@@ -305,7 +303,7 @@ def test_a_rejection_deletes_only_the_keys_and_is_final(tables: Path, folder: Pa
     assert again["answer"] == "Reject"
 
 
-def test_a_question_that_no_one_answers_in_time_is_over(tables: Path, folder: Path) -> None:
+def test_a_question_expires_after_its_time(tables: Path, folder: Path) -> None:
     run = Run()
     run.look()
     with pytest.raises(AirflowFailException):
@@ -396,6 +394,6 @@ def test_options_of_the_ledgers_store_are_those_of_its_connection(
         Run().look()
 
 
-def test_nothing_of_the_ledger_is_read_with_a_wrong_request(tables: Path) -> None:
+def test_an_invalid_request_id_reads_no_document_of_the_ledger(tables: Path) -> None:
     with pytest.raises(LedgerError):
         ledger().read("..", "plan")

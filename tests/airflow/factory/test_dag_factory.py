@@ -82,13 +82,13 @@ def test_a_table_and_a_group_have_dags_of_their_own(registry_file: Path) -> None
     assert (mapped["pool"], mapped["spark_conf"]) == ("lake", {"a": "b"})
 
 
-def test_a_dag_takes_no_tables_of_another_dag() -> None:
+def test_a_dag_refuses_tables_of_another_dag() -> None:
     assert table_names(["a"], ("a", "b")) == ["a"]
     with pytest.raises(AirflowFailException, match="the DAG has no table 'orders'; it has a, b"):
         table_names(["a", "orders"], ("a", "b"))
 
 
-def test_a_mistake_in_a_table_leaves_the_dags_of_the_others(registry_file: Path) -> None:
+def test_an_invalid_table_does_not_remove_the_dags_of_other_tables(registry_file: Path) -> None:
     edited(registry_file, defaults={"airflow": {"per": "table"}})
     body = json.loads(registry_file.read_text())
     body["tables"]["clicks"] = {"uri": "tables/clicks", "clustre_by": ["day"]}

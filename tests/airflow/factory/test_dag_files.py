@@ -56,7 +56,7 @@ def test_loading_a_dag_leaves_the_test_its_timeout(registry_file: Path) -> None:
 
 
 @pytest.mark.parametrize("dag_id", DAGS)
-def test_every_dag_says_what_it_does_and_only_erasures_run_beside_each_other(registry_file: Path, dag_id: str) -> None:
+def test_every_dag_has_a_description_and_only_erasures_run_concurrently(registry_file: Path, dag_id: str) -> None:
     dag = load_dag(dag_id)
     assert dag.doc_md
     assert dag.max_active_runs == (1000 if "erasure" in dag_id else 1)
@@ -90,7 +90,7 @@ def test_a_registry_without_report_or_subject_has_no_such_dag(registry_file: Pat
             load_dag(dag_id)
 
 
-def test_rows_go_from_the_far_end_after_the_approval(registry_file: Path) -> None:
+def test_rows_are_deleted_after_the_approval_from_referring_tables_first(registry_file: Path) -> None:
     dag = load_dag("lakehouse_erasure_customer")
     for before, after in pairwise(["locate", "approve", "delete", "purge", "report"]):
         assert after in dag.get_task(before).downstream_task_ids
@@ -114,13 +114,13 @@ def test_a_table_may_be_called_like_a_number(registry_file: Path, dag_id: str, n
 
 
 @pytest.mark.parametrize("value", ["4711", "", "robert'); drop", None, 0, -1, 1.5, True, [1], 2**63])
-def test_a_customer_id_that_is_none_is_refused(registry_file: Path, value: object) -> None:
+def test_an_invalid_customer_id_is_refused(registry_file: Path, value: object) -> None:
     dag = load_dag("lakehouse_erasure_customer")
     with pytest.raises(ParamValidationError):
         dag.params["customer_id"] = value
 
 
-def test_a_customer_id_is_needed_and_taken(registry_file: Path) -> None:
+def test_a_customer_id_is_required_and_accepted(registry_file: Path) -> None:
     dag = load_dag("lakehouse_erasure_customer")
     with pytest.raises(ParamValidationError):
         dag.params.validate()

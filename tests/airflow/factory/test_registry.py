@@ -37,7 +37,7 @@ def test_paths_are_relative_to_the_registry(registry_file: Path) -> None:
     assert registry.loaded_tables() == ["orders"]
 
 
-def test_an_erasure_reaches_the_quarantine_and_starts_at_the_far_end(registry_file: Path) -> None:
+def test_an_erasure_includes_the_quarantine_and_starts_with_the_referring_tables(registry_file: Path) -> None:
     subject = load_registry().subject("customer")
     assert subject.tables() == ["lineitem", "orders_quarantine", "orders", "customer"]
     assert {rows.table: rows.quarantine for rows in subject.rows}["orders_quarantine"]
@@ -155,7 +155,7 @@ def test_a_key_that_is_there_twice_is_refused(registry_file: Path) -> None:
         ),
     ],
 )
-def test_places_that_get_in_each_others_way_are_refused(
+def test_overlapping_locations_are_refused(
     registry_file: Path, keys: tuple[str, ...], value: Any, message: str
 ) -> None:
     here = str(registry_file.parent)
@@ -204,7 +204,7 @@ def test_a_ledger_in_s3_is_apart_from_tables(registry_file: Path, ledger: str, t
         (("ledger",), "landing/orders_ledger"),
     ],
 )
-def test_places_beside_each_other_are_fine(registry_file: Path, keys: tuple[str, ...], value: Any) -> None:
+def test_separate_locations_are_accepted(registry_file: Path, keys: tuple[str, ...], value: Any) -> None:
     edit(registry_file, *keys, value=value)
     assert "orders" in load_registry().tables
 
@@ -217,7 +217,7 @@ def test_places_beside_each_other_are_fine(registry_file: Path, keys: tuple[str,
         (("report", "sql"), "file:///data/report.sql", "file:"),
     ],
 )
-def test_what_is_read_as_a_plain_file_has_no_scheme(
+def test_a_location_that_is_read_as_a_plain_file_has_no_scheme(
     registry_file: Path, keys: tuple[str, ...], location: str, scheme: str
 ) -> None:
     edit(registry_file, *keys, value=location)
@@ -237,7 +237,7 @@ def test_what_is_read_as_a_plain_file_has_no_scheme(
         ("report", "output"),
     ],
 )
-def test_a_scheme_with_one_slash_is_no_folder(registry_file: Path, keys: tuple[str, ...]) -> None:
+def test_a_scheme_with_one_slash_is_refused(registry_file: Path, keys: tuple[str, ...]) -> None:
     edit(registry_file, *keys, value="s3:/ada:hunter2@lake/t")
     with pytest.raises(RegistryError, match=rf"{'.'.join(keys)}: .*expected s3:// \(line 1\)$") as error:
         read_registry(registry_file)
@@ -317,7 +317,7 @@ def test_a_subject_without_approvers_is_refused(registry_file: Path) -> None:
         read_registry(registry_file)
 
 
-def test_a_missing_registry_names_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_missing_registry_names_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAKEHOUSE_REGISTRY", raising=False)
     with pytest.raises(RegistryError, match=r"LAKEHOUSE_REGISTRY.*\[lakehouse\]"):
         load_registry()
@@ -336,13 +336,13 @@ def test_airflow_shows_the_code_once(registry_file: Path) -> None:
     assert str(failure.value).count("DELTA_REGISTRY_INVALID") == 1
 
 
-def test_airflow_cfg_names_it_too(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_airflow_cfg_may_name_the_registry(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAKEHOUSE_REGISTRY")
     monkeypatch.setenv("AIRFLOW__LAKEHOUSE__REGISTRY", str(registry_file))
     assert "orders" in load_registry().tables
 
 
-def test_it_may_be_in_an_object_store(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_registry_may_be_in_an_object_store(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKEHOUSE_REGISTRY", registry_file.as_uri())
     body = {"tables": {"orders": {"uri": "tables/orders"}}}
     registry_file.write_text(json.dumps(body))
@@ -357,7 +357,7 @@ def test_unknown_names_list_the_known_ones(registry_file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_reading_it_imports_nothing_heavy(registry_file: Path) -> None:
+def test_reading_the_registry_imports_nothing_heavy(registry_file: Path) -> None:
     code = """
 import sys
 from lakehouse_airflow.registry import load_registry

@@ -186,7 +186,7 @@ def test_an_operator_runs_its_job_on_a_connect_server(
 
 @pytest.mark.slow  # waits for a server that does not answer
 @pytest.mark.timeout(300)
-def test_an_unreachable_server_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_an_unreachable_server_has_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for first in range(2):
         write_deltalake(tmp_path / "t", pa.table({"id": [first]}), mode="append")
     port = free_port()

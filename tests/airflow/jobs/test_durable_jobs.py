@@ -80,7 +80,7 @@ def test_a_job_that_has_ended_meanwhile_gives_its_result(tmp_path: Path) -> None
     assert len(starts(tmp_path)) == 2
 
 
-def test_a_cleared_task_is_not_answered_by_an_outcome_that_could_not_be_deleted(
+def test_a_cleared_task_does_not_reuse_an_outcome_that_could_not_be_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: Any) -> None:
@@ -97,7 +97,7 @@ def test_a_cleared_task_is_not_answered_by_an_outcome_that_could_not_be_deleted(
     assert len(starts(tmp_path)) == 2
 
 
-def test_a_job_that_has_died_is_submitted_again_and_does_nothing_more(tmp_path: Path) -> None:
+def test_a_killed_job_is_submitted_again_and_its_handle_is_stopped(tmp_path: Path) -> None:
     job = orphan(tmp_path)
     handle = folder_of(tmp_path).handle()
     job.kill()
@@ -298,7 +298,7 @@ def test_a_cancelled_task_stops_the_job_of_another_machine(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"name": 1}', b'{"process": 1}'])
-def test_a_handle_that_is_none_is_replaced(tmp_path: Path, body: bytes) -> None:
+def test_an_invalid_handle_is_replaced(tmp_path: Path, body: bytes) -> None:
     (tmp_path / "go").touch()
     folder = folder_of(tmp_path)
     folder.place()[0].put(folder._handle, body)
@@ -306,7 +306,7 @@ def test_a_handle_that_is_none_is_replaced(tmp_path: Path, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("process", [-1, 0, 1, True, "7"])
-def test_a_handle_names_no_other_processes(process: Any) -> None:
+def test_a_handle_with_an_invalid_process_id_is_refused(process: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         Handle("a-b", "c", this_machine(), process, 1)
 
@@ -320,7 +320,7 @@ def test_two_tries_do_not_both_start_a_job(tmp_path: Path) -> None:
         other.put_handle(Handle("a-c", "c", this_machine(), 3, 1))
 
 
-def test_an_outcome_of_another_form_fails_the_task(tmp_path: Path) -> None:
+def test_an_outcome_of_another_job_fails_the_task(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     job = orphan(tmp_path)
     job.wait()

@@ -46,7 +46,7 @@ def test_a_load_gets_the_options_of_its_landing_folder(registry_file: Path, monk
     assert (chosen.timeout, chosen.region) == (7, "us-west-1")  # the options of the source override the connection
 
 
-def test_the_jobs_take_what_the_operators_give(registry_file: Path, tmp_path: Path) -> None:
+def test_the_jobs_accept_the_arguments_of_the_operators(registry_file: Path, tmp_path: Path) -> None:
     folder = registry_file.parent
     loaded = parsed("ingest", arguments(LakehouseIngestOperator(task_id="t", table="orders")))
     assert (loaded.table, loaded.source) == (str(folder / "tables/orders"), "shop_orders")
@@ -82,7 +82,7 @@ def test_the_jobs_take_what_the_operators_give(registry_file: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("registered", [None, 4_000_000])
-def test_loads_and_maintenance_aim_at_one_file_size(
+def test_loads_and_maintenance_have_the_same_target_file_size(
     registry_file: Path, tmp_path: Path, registered: int | None
 ) -> None:
     """The size in the registry, or without one the table's ``delta.targetFileSize``."""

@@ -50,7 +50,7 @@ def submission(**options: Any) -> JobSubmission:
     return JobSubmission("compact", ["--table", "t"], folder=folder, conn_id="spark_default", **options)
 
 
-def test_a_missing_connection_is_said_and_yarn_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_spark_connection_is_named_and_not_replaced_by_yarn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
     with pytest.raises(AirflowFailException, match=r"'nothing_here' is not defined.*local\[\*\]"):
         JobSubmission("compact", [], folder=JobFolder("jobs", None, None), conn_id="nothing_here")
@@ -98,7 +98,7 @@ def test_a_connection_names_no_other_program_than_spark_submit(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("name", ["spark-submit", "spark2-submit", "spark3-submit"])
-def test_the_providers_own_names_of_spark_submit_are_run(
+def test_the_names_of_spark_submit_that_the_provider_allows_are_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
     script = tmp_path / name
@@ -140,7 +140,7 @@ def test_an_extra_of_the_wrong_kind_is_named(
         submission()
 
 
-def test_a_torn_extra_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_extra_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = {"conn_type": "spark", "host": "local[2]", "extra": '{"deploy-mode": "client"'}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     with pytest.raises(AirflowFailException, match="the extra of the connection 'spark_default' is not a JSON object"):
@@ -175,7 +175,7 @@ end({"lakehouse": "result", "argv": sys.argv[1:], "python": os.environ["PYSPARK_
 
 
 @pytest.mark.usefixtures("spark_connection")
-def test_this_pythons_own_spark_is_told_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_spark_home_is_set_for_the_pyspark_of_this_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import pyspark
 
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
@@ -185,7 +185,7 @@ def test_this_pythons_own_spark_is_told_where_it_is(monkeypatch: pytest.MonkeyPa
     assert "SPARK_HOME" not in submission()._env_vars
 
 
-def test_another_spark_is_not_told_where_ours_is(spark_submit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_home_is_not_set_for_another_spark(spark_submit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     spark_submit('end({"lakehouse": "result", "home": os.environ.get("SPARK_HOME")})')
     assert submission().run()["home"] is None
@@ -214,7 +214,7 @@ def test_the_jobs_error_is_the_tasks_error(spark_submit: Any, kind: str, expecte
     assert type(failure(kind, "x")) is expected
 
 
-def test_what_was_done_before_failing_is_kept(spark_submit: Any, registry_file: Path) -> None:
+def test_a_failed_job_leaves_its_partial_result_in_xcom(spark_submit: Any, registry_file: Path) -> None:
     line = {
         "lakehouse": "error",
         "job": "ingest",
@@ -236,20 +236,20 @@ def test_what_was_done_before_failing_is_kept(spark_submit: Any, registry_file: 
     assert pushed == {"return_value": {"files": 3}}
 
 
-def test_spark_dying_without_a_word_shows_the_end_of_its_output(spark_submit: Any) -> None:
+def test_the_end_of_the_output_is_shown_if_spark_exits_without_an_error_line(spark_submit: Any) -> None:
     spark_submit("print('java.lang.OutOfMemoryError: Java heap space', flush=True); sys.exit(137)")
     with pytest.raises(AirflowException, match=r"(?s)Error code is: 137.*OutOfMemoryError") as error:
         submission().run()
     assert not isinstance(error.value, AirflowFailException)
 
 
-def test_a_job_that_says_nothing_has_not_succeeded(spark_submit: Any) -> None:
+def test_a_job_without_an_outcome_fails(spark_submit: Any) -> None:
     spark_submit("print('done')")
     with pytest.raises(AirflowException, match="without an outcome"):
         submission().run()
 
 
-def test_killing_the_task_kills_what_the_job_has_started(spark_submit: Any, tmp_path: Path) -> None:
+def test_killing_the_task_kills_the_child_processes_of_the_job(spark_submit: Any, tmp_path: Path) -> None:
     # Like spark-submit, start a separate process for the driver's Python.
     spark_submit(
         f"""
@@ -319,7 +319,7 @@ def test_a_task_that_is_killed_while_its_job_begins_kills_it(
     assert time.monotonic() - began < 300
 
 
-def test_output_that_is_no_text_stops_nothing(spark_submit: Any) -> None:
+def test_output_that_is_not_utf_8_does_not_fail_the_task(spark_submit: Any) -> None:
     spark_submit(
         r"""
 os.write(1, b"a file \xe9\xff\n")

@@ -20,7 +20,7 @@ def s3() -> Iterator[S3Server]:
         yield server
 
 
-def test_nothing_is_left_of_a_worker_that_is_killed(tmp_path: Path, s3: S3Server) -> None:
+def test_a_killed_worker_leaves_no_secret_on_disk(tmp_path: Path, s3: S3Server) -> None:
     scene = Scene(tmp_path, s3)
     for moment in (
         moment for moment in MOMENTS if moment.name in ("a Python worker reads", "the commit is on its way")

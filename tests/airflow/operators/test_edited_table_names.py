@@ -86,7 +86,7 @@ def test_maintenance_opens_no_location_that_a_user_wrote_into_the_plan(
         {"engine": "arrow", "orders": [{"run": "0" * 32, "planned_at": 0, "table": "orders", "limits": {"erase": 1}}]},
     ],
 )
-def test_work_that_is_not_of_a_plan_is_refused(orders: Path, work: Any) -> None:
+def test_an_edited_work_order_is_refused(orders: Path, work: Any) -> None:
     before = parquet_files(orders)
     with pytest.raises(AirflowFailException, match=r"work is not an element of a plan|the work order is"):
         LakehouseMaintainOperator(task_id="t", work=work).execute({})
@@ -94,7 +94,7 @@ def test_work_that_is_not_of_a_plan_is_refused(orders: Path, work: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["/", "../elsewhere", "s3://lake/elsewhere", "nothing", 7, None, ["orders"]])
-def test_a_step_says_which_table_it_does_not_take(registry_file: Path, name: Any) -> None:
+def test_a_step_of_an_unregistered_table_is_refused_by_name(registry_file: Path, name: Any) -> None:
     order = {"run": "0" * 32, "planned_at": 0, "table": name, "limits": {}, "bytes": 0}
     work = {"engine": "arrow", "orders": [order]}
     with pytest.raises(AirflowFailException, match=r"DELTA_TABLE_NOT_REGISTERED|the work order is"):
@@ -133,7 +133,7 @@ def test_every_table_of_a_job_is_registered(
     assert parquet_files(elsewhere) == before
 
 
-def test_an_event_is_of_a_registered_table_alone(orders: Path, elsewhere: Path) -> None:
+def test_only_registered_tables_emit_events(orders: Path, elsewhere: Path) -> None:
     run = Run(max_tries=1)
     forged = {str(elsewhere): -1, f"file://{elsewhere}": None, "../elsewhere": None, "": None}
     assert publish(run, **forged, orders=0) == {"orders": [0, 1]}
@@ -143,7 +143,7 @@ def test_an_event_is_of_a_registered_table_alone(orders: Path, elsewhere: Path) 
 
 
 @pytest.mark.parametrize("before", [-1, True, "0", "x", 0.5, [0], {"version": 0}])
-def test_a_version_that_no_table_has_makes_no_event(orders: Path, before: Any) -> None:
+def test_a_version_that_is_not_valid_emits_no_event(orders: Path, before: Any) -> None:
     with pytest.raises(AirflowFailException, match=r"\[DELTA_INVALID_VERSION\] the version of 'orders' before the run"):
         publish(Run(max_tries=1), orders=before)
 

@@ -76,7 +76,7 @@ def test_cleanup_forgets_expired_versions_and_counts_them(orders: Path) -> None:
     assert len(DeltaTable(str(orders)).to_pyarrow_table()) == 4
 
 
-def test_a_log_kept_for_ever_is_skipped(registry_file: Path) -> None:
+def test_a_log_without_expiry_is_skipped(registry_file: Path) -> None:
     orders = aged(registry_file.parent / "tables" / "orders", **{"delta.enableExpiredLogCleanup": "false"})
     with pytest.raises(AirflowSkipException, match="'orders' keeps its log without limit"):
         LakehouseCleanupOperator(task_id="t", table="orders").execute({})
@@ -92,7 +92,7 @@ def test_a_log_retention_shorter_than_that_of_files_is_refused_unless_permitted(
     assert LakehouseCleanupOperator(task_id="t", table="orders").execute({})["files_deleted"] == 2
 
 
-def test_repair_reports_first_and_mends_when_asked(orders: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_repair_reports_by_default_and_repairs_without_dry_run(orders: Path, capfd: pytest.CaptureFixture[str]) -> None:
     sound = LakehouseRepairOperator(task_id="t", table="orders").execute({})
     assert sound == {
         "table": "orders",
@@ -122,7 +122,7 @@ def test_repair_reports_first_and_mends_when_asked(orders: Path, capfd: pytest.C
     assert LakehouseRepairOperator(task_id="t", table="orders").execute({})["is_sound"]
 
 
-def test_a_report_names_the_first_only(registry_file: Path) -> None:
+def test_a_report_names_the_first_twenty_files(registry_file: Path) -> None:
     table = registry_file.parent / "tables" / "orders"
     names = [str(number) for number in range(30)]
     write_deltalake(table, pa.table({"o_custkey": names, "one": [1] * 30}), partition_by=["o_custkey"])
@@ -132,7 +132,7 @@ def test_a_report_names_the_first_only(registry_file: Path) -> None:
     assert (files_removed["count"], len(files_removed["first"])) == (30, 20)
 
 
-def test_what_cannot_be_mended_fails_the_task_and_is_told(orders: Path) -> None:
+def test_an_unrepairable_table_fails_the_task_with_the_damage_in_xcom(orders: Path) -> None:
     for number in (0, 1):
         (orders / "_delta_log" / f"{number:020d}.json").unlink()
     (checkpoint,) = (orders / "_delta_log").glob("*.checkpoint.parquet")
@@ -165,7 +165,9 @@ def commit(table: Path, version: int) -> Path:
         ("commits_missing", lambda table: commit(table, 1).unlink()),
     ],
 )
-def test_what_only_a_backup_mends_fails_the_task(orders: Path, kind: str, spoil: Callable[[Path], None]) -> None:
+def test_damage_that_only_a_backup_repairs_fails_the_task(
+    orders: Path, kind: str, spoil: Callable[[Path], None]
+) -> None:
     spoil(orders)
     report = LakehouseRepairOperator(task_id="t", table="orders").execute({})
     assert list(report["found"]) == [kind]
@@ -176,7 +178,7 @@ def test_what_only_a_backup_mends_fails_the_task(orders: Path, kind: str, spoil:
 
 
 @pytest.mark.parametrize(("gone", "is_failure"), [((0, 2), False), ((0, 2, 3), False), ((0, 2, 5), True), ((2,), True)])
-def test_holes_that_an_interrupted_cleanup_left_fail_nothing(
+def test_gaps_of_an_interrupted_cleanup_do_not_fail_the_task(
     registry_file: Path, gone: tuple[int, ...], is_failure: bool
 ) -> None:
     """The log has versions 0 to 6 with a checkpoint of 4, the oldest readable version after 0 is deleted."""
@@ -195,7 +197,7 @@ def test_holes_that_an_interrupted_cleanup_left_fail_nothing(
         assert list(mend.execute({})["found"]) == ["commits_missing"]
 
 
-def test_the_docs_say_of_every_kind_whether_it_is_mended() -> None:
+def test_the_docs_say_which_kinds_of_damage_are_repaired() -> None:
     page = (Path(__file__).parents[3] / "docs/log-upkeep.md").read_text()
     mended_by = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", page.partition("## Repair")[2], re.MULTILINE))
     kinds = set(RepairResult.kinds())
@@ -203,13 +205,13 @@ def test_the_docs_say_of_every_kind_whether_it_is_mended() -> None:
     assert {kind for kind, how in mended_by.items() if not how.startswith("nothing: ")} == set(REPAIRED)
 
 
-def test_a_dry_run_is_asked_for_plainly(orders: Path) -> None:
+def test_dry_run_must_be_a_boolean(orders: Path) -> None:
     with pytest.raises(AirflowFailException, match="dry_run is 'no'; expected True or False"):
         LakehouseRepairOperator(task_id="t", table="orders", dry_run="no").execute({})
     assert versions(orders) == [0, 1, 2, 3]
 
 
-def test_the_summary_says_table_by_table_what_was_done() -> None:
+def test_the_summary_has_a_line_for_each_table() -> None:
     effect = {"files_removed": 4, "files_added": 1, "bytes_written": 9, "bytes_freed": 0, "query_bytes": 5}
     done = {"status": "done", "reason": "files are small", "version": 3, "predicted": effect, "measured": effect}
     failed = {"status": "failed", "reason": "", "version": None, "predicted": effect, "measured": None}

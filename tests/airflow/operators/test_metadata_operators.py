@@ -72,7 +72,7 @@ def test_a_target_is_a_template(orders: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["", "None", "-1", "1.0", "latest", True, None, "7", "2020-01-01"])
-def test_a_target_that_is_no_version_fails_the_task(orders: Path, target: Any) -> None:
+def test_a_target_that_is_not_a_version_fails_the_task(orders: Path, target: Any) -> None:
     with pytest.raises(AirflowFailException, match=r"\[DELTA_(INVALID_VERSION|VERSION_NOT_FOUND)\]"):
         LakehouseRestoreOperator(task_id="t", table="orders", target=target).execute({})
     assert DeltaTable(orders).version() == 2
@@ -182,7 +182,7 @@ def test_a_type_is_widened(orders: Path) -> None:
     assert table.to_pyarrow_table().num_rows == 1
 
 
-def test_changes_before_a_change_that_fails_stay(orders: Path) -> None:
+def test_changes_before_a_failed_change_remain(orders: Path) -> None:
     with pytest.raises(AirflowFailException, match=r"change 2 of 2, drop_constraint, failed after the first 1"):
         alter({"set_table_description": {"description": "orders"}}, {"drop_constraint": {"name": "positive"}})
     assert (DeltaTable(orders).version(), DeltaTable(orders).metadata().description) == (3, "orders")

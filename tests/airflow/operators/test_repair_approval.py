@@ -76,7 +76,7 @@ def files(orders: Path, version: int) -> list[str]:
     return DeltaTable(str(orders), version=version).file_uris()
 
 
-def test_what_was_approved_is_repaired(orders: Path) -> None:
+def test_approved_findings_are_repaired(orders: Path) -> None:
     lost = lose(orders, 0)
     run = Run()
     run.approve()
@@ -138,7 +138,7 @@ def test_an_approval_is_for_one_table(orders: Path) -> None:
         run.repair("customer")
 
 
-def test_a_sound_table_asks_nothing(orders: Path) -> None:
+def test_a_sound_table_skips_the_approval(orders: Path) -> None:
     with pytest.raises(AirflowSkipException, match="the table 'orders' needs no repair"):
         LakehouseRepairApprovalOperator(task_id="approve", table="orders").execute(Run().context)
     assert not (orders.parents[1] / "ledger").exists()
@@ -154,7 +154,7 @@ def test_clearing_the_task_does_not_change_a_decision(orders: Path) -> None:
     assert len(run.shown) == 1
 
 
-def test_a_registry_without_approvers_of_repairs_says_so(registry_file: Path) -> None:
+def test_a_registry_without_approvers_of_repairs_is_refused(registry_file: Path) -> None:
     with pytest.raises(RegistryError, match=r'write "repair": \{"approvers"'):
         load_registry().repair_policy()
 

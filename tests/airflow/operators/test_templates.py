@@ -226,7 +226,7 @@ def test_a_condition_may_be_in_a_file(tmp_path: Path, registry_file: Path) -> No
         ("texts", '{"a": "b"}', {"a": "b"}),
     ],
 )
-def test_texts_as_values(kind: Any, text: str, expected: Any) -> None:
+def test_texts_are_parsed_as_values(kind: Any, text: str, expected: Any) -> None:
     assert value_of_text(Parameter("p", kind, ""), text) == expected
 
 
@@ -234,6 +234,6 @@ def test_texts_as_values(kind: Any, text: str, expected: Any) -> None:
     ("kind", "text"),
     [("flag", "yes"), ("bytes", "many"), ("bytes", "0"), ("hours", "-1"), ("integer", "x"), ("texts", "None")],
 )
-def test_texts_that_are_no_values(kind: Any, text: str) -> None:
+def test_texts_that_are_not_values_are_refused(kind: Any, text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="p"):
         value_of_text(Parameter("p", kind, ""), text)

@@ -56,7 +56,7 @@ def test_the_page_has_the_keys_of_a_result(table: str, operator: Any, arguments:
     assert re.findall(r'"(\w+)"', keys[1]) == list(result)
 
 
-def test_the_others_return_what_the_page_says(table: str) -> None:
+def test_the_other_operators_return_what_the_page_documents(table: str) -> None:
     history = LakehouseHistoryOperator(task_id="t", table=table).execute({})
     assert [commit["version"] for commit in history] == [0]
     assert isinstance(LakehouseHealthOperator(task_id="t", table=table).execute({}), dict)

@@ -66,12 +66,12 @@ def test_an_erasure_without_an_answer_shows_its_plan(person: Run) -> None:
     assert "was deleted" in page  # this run is not in Airflow's database
 
 
-def test_a_rejected_erasure_says_so(person: Run) -> None:
+def test_the_page_of_a_rejected_erasure_shows_the_rejection(person: Run) -> None:
     person.answer("Reject")
     assert ">rejected</strong>" in api_client().get(page_of(person)).text
 
 
-def test_an_edited_document_is_no_record(person: Run, registry_file: Path) -> None:
+def test_an_edited_document_is_not_shown_as_a_record(person: Run, registry_file: Path) -> None:
     plan = registry_file.parent / "ledger" / person.request / "plan.json"
     plan.write_text(plan.read_text().replace("bob", "eve"))
     page = api_client().get(page_of(person), headers=BROWSER)
@@ -85,7 +85,7 @@ def test_an_edited_document_is_no_record(person: Run, registry_file: Path) -> No
     assert page_of(person) not in listed
 
 
-def test_without_the_key_the_pages_say_so(person: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_key_the_pages_show_an_error(person: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_LAKEHOUSE_LEDGER")
     listed = api_client().get("/lakehouse/erasures")
     assert listed.status_code == 200
@@ -96,7 +96,7 @@ def test_without_the_key_the_pages_say_so(person: Run, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("path", ["customer/" + "0" * 20, "customer/%2e%2e", "customer/<b>", "nobody/" + "0" * 20])
-def test_what_the_ledger_does_not_have_is_not_found(person: Run, path: str) -> None:
+def test_an_unknown_request_is_answered_with_404(person: Run, path: str) -> None:
     answer = api_client().get(f"/lakehouse/erasures/{path}", headers=BROWSER)
     assert answer.status_code == 404
     assert "<b>" not in answer.text
@@ -112,7 +112,7 @@ def test_an_erasure_is_shown_to_those_who_may_read_its_dag(person: Run, monkeypa
     assert "no subject whose DAG you may read" in listed
 
 
-def test_a_request_about_a_repair_is_no_erasure(person: Run) -> None:
+def test_a_request_about_a_repair_is_not_listed_as_an_erasure(person: Run) -> None:
     plan: dict[str, Any] = {**json.loads(json.dumps(person.plan())), "kind": "repair"}
     without_subject = {key: value for key, value in plan.items() if key != "subject"}  # as the plan of a repair
     client = api_client()

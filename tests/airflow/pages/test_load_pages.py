@@ -36,7 +36,7 @@ def shop(registry_file: Path) -> Shop:
     return shop
 
 
-def test_it_lists_batches_with_links_to_their_versions(shop: Shop) -> None:
+def test_the_page_lists_batches_with_links_to_their_versions(shop: Shop) -> None:
     page = api_client("vic", "VIEWER").get("/lakehouse/tables/sales/loads")
     assert page.status_code == 200, page.text
     rows = re.findall(r"<tr>\s*<th scope=\"row\" class=\"number\">(\d+)</th>(.*?)</tr>", page.text, re.DOTALL)
@@ -58,7 +58,7 @@ def test_a_table_without_a_source_has_no_loads(registry_file: Path) -> None:
     assert (page.status_code, "no source" in page.text) == (404, True)
 
 
-def test_a_batch_leads_to_the_task_that_has_loaded_it() -> None:
+def test_a_batch_links_to_the_task_that_loaded_it() -> None:
     run = {"dag_id": "lakehouse_ingest", "run_id": "r", "task_id": "ingest", "map_index": 3, "try_number": 1}
     commit = BatchCommit(7, 5_000, {"airflow": run, "operationMetrics": {"numOutputRows": "12"}})
     (row,) = load_rows([BatchReport(0, "loaded", 5, 100, ("a", "b"), started_at=2_000, commit=commit)])

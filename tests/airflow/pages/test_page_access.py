@@ -61,13 +61,13 @@ def reader_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     return client
 
 
-def test_all_routes_are_walked_and_none_writes(app: Any, paths: list[str]) -> None:
+def test_every_route_accepts_get_only(app: Any, paths: list[str]) -> None:
     assert {type(route).__name__ for route in app.routes} == {"APIRoute"}
     assert {method for route in app.routes for method in route.methods} == {"GET"}
     assert len(paths) >= 9
 
 
-def test_nobody_gets_nothing_but_the_way_to_the_login(orders: Path, nobody: Any, paths: list[str]) -> None:
+def test_an_anonymous_request_is_redirected_to_the_login(orders: Path, nobody: Any, paths: list[str]) -> None:
     for path in paths:
         assert nobody.get(path).status_code == 401, path
         assert nobody.get(path, headers={"Authorization": "Bearer forged"}).status_code in (401, 403)
@@ -133,7 +133,7 @@ def test_headers_permit_nothing_from_elsewhere_and_no_script_or_style_inside(ord
             assert answer.headers["cache-control"] == "no-store"
 
 
-def test_each_role_sees_what_it_may(orders: Path, app: Any) -> None:
+def test_each_role_sees_its_permitted_pages(orders: Path, app: Any) -> None:
     from lakehouse_airflow.pages.access import require_trigger
 
     let_run("lakehouse_maintenance")
@@ -152,7 +152,7 @@ def test_each_role_sees_what_it_may(orders: Path, app: Any) -> None:
     assert answer.status_code == 403
 
 
-def test_a_post_of_another_site_starts_nothing(orders: Path, paths: list[str]) -> None:
+def test_a_post_of_another_site_is_refused(orders: Path, paths: list[str]) -> None:
     let_run("lakehouse_maintenance")
     client = api_client()
     cookie = client.headers.pop("authorization").removeprefix("Bearer ")
@@ -181,7 +181,7 @@ def test_an_error_is_a_page_for_a_browser(orders: Path) -> None:
     assert api_client().get("/lakehouse/", follow_redirects=False).headers["location"] == "/lakehouse/tables"
 
 
-def test_links_stay_below_the_path_of_airflow(orders: Path, app: Any) -> None:
+def test_links_are_below_the_base_path_of_airflow(orders: Path, app: Any) -> None:
     from fastapi import FastAPI
     from fastapi.testclient import TestClient
 
@@ -198,7 +198,7 @@ def test_links_stay_below_the_path_of_airflow(orders: Path, app: Any) -> None:
         assert all(target.startswith("/team/airflow/") for target in targets[1:])
 
 
-def test_airflows_navigation_has_the_pages(orders: Path) -> None:
+def test_the_navigation_of_airflow_has_the_pages(orders: Path) -> None:
     (view,) = LakehousePlugin.external_views
     client = api_client()
     plugins = client.get("/api/v2/plugins").json()["plugins"]

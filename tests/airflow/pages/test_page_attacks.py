@@ -84,7 +84,7 @@ def answers(client: Any, routes: list[Any], value: str) -> Iterator[tuple[str, A
 
 
 @pytest.mark.parametrize("value", some_slow(HOSTILE, 4), ids=range(len(HOSTILE)))
-def test_a_hostile_value_is_text_and_opens_nothing(hostile: Path, routes: list[Any], value: str) -> None:
+def test_a_hostile_parameter_is_escaped_and_opens_no_table(hostile: Path, routes: list[Any], value: str) -> None:
     count = 0
     for path, answer in answers(api_client(), routes, value):
         count += 1
@@ -94,7 +94,7 @@ def test_a_hostile_value_is_text_and_opens_nothing(hostile: Path, routes: list[A
     assert count >= 12
 
 
-def test_what_others_have_written_is_text_on_every_page(hostile: Path, routes: list[Any]) -> None:
+def test_values_of_other_writers_are_escaped_on_every_page(hostile: Path, routes: list[Any]) -> None:
     hidden = 0
     for route in routes:
         answer = api_client().get(URL_PREFIX + route.path.format_map(VALUES), headers=BROWSER)

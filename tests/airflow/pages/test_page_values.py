@@ -31,7 +31,7 @@ SECOND, DAY = 1000, 86_400_000
         (10**18, "–"),
     ],
 )
-def test_an_age_is_said_in_words(milliseconds: int | None, text: str) -> None:
+def test_an_age_is_shown_in_words(milliseconds: int | None, text: str) -> None:
     assert age_text(milliseconds, NOW) == text
 
 
@@ -84,7 +84,7 @@ def test_the_fields_of_a_commit_are_texts_with_units() -> None:
     assert commit_of({**info, "version": 1}).summary == "1,234,567 rows written"
 
 
-def test_a_task_leads_to_its_page_whatever_its_names_are() -> None:
+def test_the_link_to_a_task_escapes_its_names() -> None:
     names = {"dag_id": "../x", "run_id": "a?b#c", "task_id": 'g.t"', "map_index": -1, "try_number": 1}
     task = task_of({"airflow": names})
     assert task == Task("../x", "a?b#c", 'g.t"', -1, 1)

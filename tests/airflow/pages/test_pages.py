@@ -49,7 +49,7 @@ def nobody() -> Any:
     return api_client(anonymous=True)
 
 
-def test_it_shows_commit_files_and_schema(orders: Path, ann: Any) -> None:
+def test_the_page_shows_commit_files_and_schema(orders: Path, ann: Any) -> None:
     page = ann.get("/lakehouse/tables/orders/versions/1")
     assert page.status_code == 200, page.text
     assert "<h1>orders, version 1</h1>" in page.text
@@ -58,7 +58,7 @@ def test_it_shows_commit_files_and_schema(orders: Path, ann: Any) -> None:
     assert "WRITE" in page.text
 
 
-def test_it_has_times_and_sizes_for_people_and_links_to_the_versions_beside_it(orders: Path, ann: Any) -> None:
+def test_the_page_has_readable_times_and_sizes_and_links_to_both_neighbours(orders: Path, ann: Any) -> None:
     page = ann.get("/lakehouse/tables/orders/versions/1").text
     assert f"{datetime.now(UTC):%Y-%m-%d %H:}" in page
     assert "just now" in page
@@ -71,7 +71,7 @@ def test_it_has_times_and_sizes_for_people_and_links_to_the_versions_beside_it(o
     assert "This is the latest version" in ann.get("/lakehouse/tables/orders/versions/2").text
 
 
-def test_what_others_wrote_is_text(orders: Path, ann: Any) -> None:
+def test_values_of_other_writers_are_escaped(orders: Path, ann: Any) -> None:
     page = ann.get("/lakehouse/tables/orders/versions/1")
     assert page.status_code == 200
     assert NASTY not in page.text
@@ -116,19 +116,19 @@ def test_a_task_leaves_no_predicate_of_a_subjects_table_in_xcom(registry_file: P
     assert "90218" not in json.dumps(commits)
 
 
-def test_nobody_gets_nothing(orders: Path, nobody: Any) -> None:
+def test_an_anonymous_request_is_refused(orders: Path, nobody: Any) -> None:
     for path in ("tables/orders/versions/1", "tables/nothing/versions/1"):
         assert nobody.get(f"/lakehouse/{path}").status_code in (401, 403)
 
 
-def test_only_registered_names_open_a_folder(orders: Path, ann: Any) -> None:
+def test_only_registered_tables_are_opened(orders: Path, ann: Any) -> None:
     for name in ("nothing", "..", str(orders), str(orders).replace("/", "%2F"), "%2e%2e%2forders"):
         page = ann.get(f"/lakehouse/tables/{name}/versions/0")
         assert page.status_code == 404, name
         assert "o_orderkey" not in page.text
 
 
-def test_a_version_that_never_was_is_said(orders: Path, ann: Any) -> None:
+def test_a_version_that_does_not_exist_is_answered_with_404(orders: Path, ann: Any) -> None:
     page = ann.get("/lakehouse/tables/orders/versions/9")
     assert page.status_code == 404
     assert "version 9 does not exist" in page.text
@@ -157,7 +157,7 @@ def far(registry_file: Path) -> str:
     return "/lakehouse/tables/far/versions/0"
 
 
-def test_a_store_that_does_not_answer_is_no_table_that_is_not_there(
+def test_an_unreachable_store_is_not_reported_as_a_missing_table(
     far: str, registry_file: Path, ann: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect_to_s3(monkeypatch, "lakehouse_default", "http://127.0.0.1:9")
@@ -173,7 +173,7 @@ def test_a_store_that_does_not_answer_is_no_table_that_is_not_there(
     assert (unregistered.status_code, "not JSON" in unregistered.text) == (503, True)
 
 
-def test_a_table_that_cannot_be_read_is_no_table_that_is_not_there(orders: Path, ann: Any) -> None:
+def test_an_unreadable_table_is_not_reported_as_a_missing_table(orders: Path, ann: Any) -> None:
     (orders / "_delta_log" / f"{1:020d}.json").write_text('{"add": ')
     torn = ann.get("/lakehouse/tables/orders/versions/1")
     assert (torn.status_code, f"{1:020d}.json" in torn.text) == (500, True)
@@ -185,7 +185,7 @@ def s3() -> Iterator[S3Server]:
         yield server
 
 
-def test_a_link_leads_to_the_table_by_the_tasks_connection(
+def test_a_link_opens_the_table_with_the_connection_of_the_task(
     far: str, s3: S3Server, ann: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect_to_s3(monkeypatch, "lakehouse_default", "http://127.0.0.1:9")
@@ -202,7 +202,7 @@ def test_a_link_leads_to_the_table_by_the_tasks_connection(
     assert all("Credential=AKIASHOP/" in request.headers["authorization"] for request in s3.requests)
 
 
-def test_without_a_parameter_the_connection_in_the_registry_opens_the_page(
+def test_the_page_uses_the_connection_in_the_registry_by_default(
     far: str, registry_file: Path, s3: S3Server, ann: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect_to_s3(monkeypatch, "lakehouse_default", "http://127.0.0.1:9")
@@ -218,7 +218,7 @@ def test_without_a_parameter_the_connection_in_the_registry_opens_the_page(
         assert "connection=" not in page.text
 
 
-def test_only_connections_made_for_tables_open_a_page(
+def test_a_page_accepts_only_connections_of_type_lakehouse(
     far: str, s3: S3Server, ann: Any, nobody: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect_to_s3(monkeypatch, "shop", s3.url)

@@ -49,5 +49,5 @@ def test_pages_that_cannot_be_imported_are_an_import_error_of_the_plugin(error: 
     assert error.split("'")[1] in text
 
 
-def test_the_pages_are_there_where_nothing_is_wrong() -> None:
+def test_the_pages_are_registered_without_import_errors() -> None:
     assert started("nothing.of.that.name", "ImportError()") == {"errors": {}, "pages": True, "api": True}

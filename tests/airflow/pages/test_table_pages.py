@@ -167,7 +167,7 @@ def test_rows_are_sorted_and_filtered(lakehouse: Path, ann: Any) -> None:
     assert (names_on(filtered.text), NASTY in filtered.text) == ([], False)
 
 
-def test_a_registry_without_records_and_unreadable_records_are_said(lakehouse: Path, ann: Any) -> None:
+def test_the_page_reports_missing_and_unreadable_records(lakehouse: Path, ann: Any) -> None:
     maintain("customer")
     log = lakehouse / "records/health/_delta_log"
     (log / f"{0:020d}.json").write_text("{")
@@ -235,7 +235,7 @@ def test_the_health_of_a_version_is_computed_once_a_minute(
     assert len(computed) == 4
 
 
-def test_a_quarantine_says_how_many_rows_were_seen(lakehouse: Path, ann: Any) -> None:
+def test_the_page_shows_the_number_of_rows_in_the_quarantine(lakehouse: Path, ann: Any) -> None:
     names = ("orders", "orders_quarantine")
     tables = [MaintainedTable(name, open_store(lakehouse / "tables" / name)) for name in names]
     record_health(tables, HealthRecord(str(lakehouse / "records")))
@@ -254,7 +254,7 @@ def test_conditions_of_a_subjects_table_are_withheld(lakehouse: Path, ann: Any) 
     assert WITHHELD in page
 
 
-def test_the_page_asks_and_the_button_starts_a_run_by_airflows_api(lakehouse: Path, ann: Any) -> None:
+def test_the_button_of_the_page_starts_a_run_through_the_api_of_airflow(lakehouse: Path, ann: Any) -> None:
     let_run("lakehouse_maintenance")
     question = ann.get("/lakehouse/tables/orders/maintenance")
     assert question.status_code == 200, question.text

@@ -44,14 +44,14 @@ def event(table: str, first: int, last: int) -> dict[str, Any]:
     return {"table": table, "from_version": first, "to_version": last}
 
 
-def test_a_torn_table_takes_nobodys_events(tables: Path) -> None:
+def test_a_damaged_table_does_not_block_the_events_of_other_tables(tables: Path) -> None:
     (tables / "customer" / "_delta_log" / f"{1:020d}.json").write_text('{"add":{"pa')
     run = Run()
     assert publish(run, customer=0, lineitem=1, orders=None) == {"customer": [0, 1], "orders": [-1, 1]}
     assert run.events == [event("customer", 0, 1), event("orders", -1, 1)]
 
 
-def test_an_error_that_may_pass_is_retried_before_its_table_is_left_out(
+def test_a_temporary_error_is_retried_before_its_table_is_left_out(
     tables: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     spoil(monkeypatch, "customer")
@@ -65,14 +65,14 @@ def test_an_error_that_may_pass_is_retried_before_its_table_is_left_out(
     assert "customer: no event" in capfd.readouterr().out
 
 
-def test_an_error_that_lasts_is_left_out_at_once(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_with_a_permanent_error_is_left_out_at_once(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spoil(monkeypatch, "customer", error=UnsupportedFeatureError)
     run = Run(try_number=1, max_tries=2)
     assert publish(run, customer=0, gone_from_the_registry=0, orders=0) == {"orders": [0, 1]}
     assert run.events == [event("orders", 0, 1)]
 
 
-def test_an_error_is_seen_where_it_holds_up_nobody(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_fails_the_task_if_no_table_has_an_event(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spoil(monkeypatch, "customer", "orders", error=UnsupportedFeatureError)
     with pytest.raises(AirflowFailException, match=r"UnsupportedFeatureError: \[DELTA_UNSUPPORTED_FEATURE\] no answer"):
         publish(Run(), customer=0, orders=0)
@@ -80,7 +80,7 @@ def test_an_error_is_seen_where_it_holds_up_nobody(tables: Path, monkeypatch: py
         publish(Run(), customer=0, lineitem=1)
 
 
-def test_a_table_that_cannot_be_reached_stops_no_other(
+def test_an_unreachable_table_does_not_block_other_tables(
     tables: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     spoil(monkeypatch, "customer")
@@ -116,7 +116,7 @@ def select(having: Any, only: object, run: Run | None = None) -> list[str]:
     return operator.execute((run or Run()).context())
 
 
-def test_a_table_that_is_named_has_a_task_whatever_it_is(tables: Path) -> None:
+def test_a_table_that_is_selected_by_name_always_has_a_task(tables: Path) -> None:
     run = Run()
     assert select("log", ["orders_quarantine", "orders", "orders"], run) == ["orders", "orders_quarantine"]
     assert run.pushed == {"versions": {"orders": 1, "orders_quarantine": None}}
@@ -125,6 +125,6 @@ def test_a_table_that_is_named_has_a_task_whatever_it_is(tables: Path) -> None:
 
 
 @pytest.mark.parametrize("only", ["orders", "['orders']", [1], [["orders"]], 7])
-def test_what_is_no_list_of_names_is_said_so(registry_file: Path, only: object) -> None:
+def test_an_invalid_list_of_names_is_refused(registry_file: Path, only: object) -> None:
     with pytest.raises(AirflowFailException, match=r"LAKEHOUSE_INVALID_PARAMETER. only is .*list of names"):
         select("log", only)

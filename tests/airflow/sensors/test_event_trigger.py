@@ -56,7 +56,7 @@ async def event_after(events: AsyncIterator[TriggerEvent], change: Callable[[], 
     return payload["from_version"], payload["to_version"]
 
 
-def test_each_change_of_rows_is_an_event_and_compaction_is_none(tmp_path: Path) -> None:
+def test_each_change_of_rows_emits_an_event_and_compaction_does_not(tmp_path: Path) -> None:
     table = tmp_path / "t"
 
     async def watch() -> list[tuple[int, int]]:
@@ -102,7 +102,7 @@ def test_a_restart_continues_at_the_last_event(tmp_path: Path) -> None:
     assert asyncio.run(again()) == (1, 3)  # killed right after the event
 
 
-def test_a_store_that_fails_ends_no_watch(
+def test_a_store_error_does_not_end_the_watch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     table = tmp_path / "t"
@@ -126,7 +126,7 @@ def test_a_store_that_fails_ends_no_watch(
     assert "Permission denied" in capfd.readouterr().out
 
 
-def test_an_api_that_is_away_while_commits_are_read_ends_no_watch(
+def test_an_unavailable_api_during_a_read_of_commits_does_not_end_the_watch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     table = tmp_path / "t"
@@ -152,7 +152,7 @@ def test_an_api_that_is_away_while_commits_are_read_ends_no_watch(
     assert "API_SERVER_ERROR" in capfd.readouterr().out
 
 
-def test_an_api_that_is_away_loses_no_event(tmp_path: Path) -> None:
+def test_an_unavailable_api_loses_no_event(tmp_path: Path) -> None:
     table = tmp_path / "t"
     append(table)
 

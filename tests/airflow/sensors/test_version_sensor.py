@@ -86,7 +86,7 @@ def test_deferring_and_coming_back(tmp_path: Path) -> None:
     assert waiting.execute_complete({}, event.payload) == {"table": str(table), "version": 0, "baseline_version": -1}
 
 
-def test_a_table_made_anew_fails_the_task(tmp_path: Path) -> None:
+def test_a_recreated_table_fails_the_task(tmp_path: Path) -> None:
     commit(tmp_path / "t", 0)
     for deferrable in (True, False):
         with pytest.raises(AirflowFailException, match="recreated"):
@@ -110,7 +110,7 @@ def test_bad_versions_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_looking_imports_neither_arrow_nor_spark(tmp_path: Path) -> None:
+def test_the_sensor_imports_neither_arrow_nor_spark(tmp_path: Path) -> None:
     commit(tmp_path / "t", 0, 1)
     code = f"""
 import sys
@@ -148,7 +148,7 @@ def trigger(table: str, baseline_version: int = 0) -> TableTrigger:
     return TableTrigger(table=table, condition=to_dict(VersionReached(baseline_version)), poke_interval=0.02)
 
 
-def test_a_store_that_fails_is_looked_at_again_from_the_same_baseline(
+def test_after_a_store_error_the_sensor_waits_from_the_same_baseline(
     tmp_path: Path, failing_store: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     commit(tmp_path / "t", 0, 1)
@@ -170,7 +170,7 @@ def test_a_store_that_fails_is_looked_at_again_from_the_same_baseline(
 
 
 @pytest.mark.parametrize("torn", ['{"tables": {"ord', "", None])
-def test_a_registry_that_is_being_written_ends_no_wait(registry_file: Path, torn: str | None) -> None:
+def test_a_registry_that_is_being_written_does_not_end_the_wait(registry_file: Path, torn: str | None) -> None:
     commit(registry_file.parent / "tables" / "orders", 0, 1)
     whole = registry_file.read_text()
     registry_file.unlink() if torn is None else registry_file.write_text(torn)
@@ -185,7 +185,7 @@ def test_a_registry_that_is_being_written_ends_no_wait(registry_file: Path, torn
     assert asyncio.run(first_event()).payload == {"version": 1, "baseline_version": 0}
 
 
-def test_an_error_that_lasts_ends_the_wait_in_its_own_words(
+def test_a_permanent_error_ends_the_wait_with_its_message(
     tmp_path: Path, registry_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def first_event(table: str) -> TriggerEvent:
@@ -203,7 +203,7 @@ def test_an_error_that_lasts_ends_the_wait_in_its_own_words(
 
 
 @pytest.mark.parametrize("soft_fail", [False, True])
-def test_an_error_fails_the_task_whatever_soft_fail_says(tmp_path: Path, soft_fail: bool) -> None:
+def test_an_error_fails_the_task_with_and_without_soft_fail(tmp_path: Path, soft_fail: bool) -> None:
     commit(tmp_path / "t", 0)
     waiting = sensor(tmp_path / "t", deferrable=True, baseline_version=7, soft_fail=soft_fail)
     with pytest.raises(AirflowFailException, match="recreated"):
@@ -215,7 +215,7 @@ def test_an_error_fails_the_task_whatever_soft_fail_says(tmp_path: Path, soft_fa
             sensor(tmp_path / "t", deferrable=deferrable, baseline_version=7, soft_fail=soft_fail).execute({})
 
 
-def test_soft_fail_skips_when_nothing_came_in_time(tmp_path: Path) -> None:
+def test_soft_fail_skips_after_a_timeout(tmp_path: Path) -> None:
     commit(tmp_path / "t", 0)
     for versions in ({"baseline_version": 0}, {"target_version": "1"}, {}):
         with pytest.raises(AirflowSkipException):
@@ -227,7 +227,7 @@ def test_soft_fail_skips_when_nothing_came_in_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("versions", [{"baseline_version": "0"}, {"target_version": 1}, {}])
-def test_a_store_that_still_fails_when_the_time_is_over_is_no_skip(
+def test_a_store_error_at_the_timeout_fails_instead_of_skipping(
     tmp_path: Path, failing_store: pytest.MonkeyPatch, versions: dict[str, Any]
 ) -> None:
     commit(tmp_path / "t", 0, 1)
@@ -242,7 +242,7 @@ def test_a_store_that_still_fails_when_the_time_is_over_is_no_skip(
         assert waiting.resume_execution(*TIMED_OUT, {}) == expected
 
 
-def test_never_fail_is_taken_at_its_word(tmp_path: Path) -> None:
+def test_never_fail_skips_on_every_error(tmp_path: Path) -> None:
     waiting = sensor(tmp_path / "t", deferrable=True, baseline_version=7, never_fail=True)
     with pytest.raises(AirflowSkipException):
         waiting.resume_execution("execute_complete", {"event": {"error": "recreated"}}, {})
