@@ -38,7 +38,7 @@ class StoreContract:
 
     rounds = 10
 
-    def test_what_is_put_is_there_whole(self, store):
+    def test_an_object_is_read_as_it_was_put(self, store):
         before = time.time() * 1000
         store.put("log/a", b"one")
         assert store.read("log/a") == b"one"
@@ -53,7 +53,7 @@ class StoreContract:
         assert store.read("empty") == b""
         assert store.head("empty").size == 0
 
-    def test_what_is_missing(self, store):
+    def test_missing_objects_of_every_call(self, store):
         with pytest.raises(ObjectNotFoundError, match=r"nothing.*table"):
             store.read("nothing")
         with pytest.raises(ObjectNotFoundError, match=r"nothing.*table"):
@@ -82,7 +82,7 @@ class StoreContract:
             assert won.count(True) == 1
             assert store.read(name) == bodies[won.index(True)]
 
-    def test_put_if_match_replaces_only_what_it_knows(self, store):
+    def test_put_if_match_replaces_only_the_expected_object(self, store):
         store.put("hint", b"1")
         store.put("hint", b"2")
         assert not store.put_if_match("hint", b"3", b"1")
@@ -130,7 +130,7 @@ class StoreContract:
             expected = [f"_delta_log/{name}" for name in [*names, "_last_checkpoint"] if name >= start]
             assert [meta.path for meta in store.list_from("_delta_log", start)] == expected
 
-    def test_walk_has_everything_below(self, store):
+    def test_walk_returns_all_objects_below_a_folder(self, store):
         names = {"a", "b/c", "b/d/e", "b2/f", "_delta_log/0.json"}
         for name in names:
             store.put(name, b"x")
@@ -168,7 +168,7 @@ class StoreContract:
         assert store.folders("missing") == store.folders("a") == []
 
     @pytest.mark.parametrize("name", ODD_NAMES)
-    def test_a_name_is_what_it_is(self, store, name):
+    def test_names_are_stored_unchanged(self, store, name):
         assert store.put_if_absent(f"dir/{name}", b"x")
         assert store.read(f"dir/{name}") == b"x"
         assert store.head(f"dir/{name}").size == 1
@@ -180,7 +180,7 @@ class StoreContract:
         store.delete_many([f"dir/{name}", f"{name}.2"])
         assert list(store.walk()) == []
 
-    def test_delete_many_deletes_what_is_named(self, store):
+    def test_delete_many_deletes_only_the_named_objects(self, store):
         names = [f"d/{number}" for number in range(12)]
         for name in names:
             store.put(name, b"")
@@ -227,7 +227,7 @@ class StoreContract:
                 touch()
         assert list(store.walk()) == []
 
-    def test_a_store_travels_to_a_worker(self, store):
+    def test_a_store_can_be_pickled(self, store):
         copy = pickle.loads(pickle.dumps(store))
         assert copy == store
         assert hash(copy) == hash(store)

@@ -46,7 +46,7 @@ def test_a_small_benchmark_runs_and_reports(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_contestant_does_what_is_asked(tmp_path, name):
+def test_every_contestant_runs_every_question(tmp_path, name):
     source = make(tmp_path, None)
     who = committer(name)
     for question, rows in (("appends", 3 * ROWS), ("opened", 3 * ROWS), ("conflict-append", ROWS)):
@@ -62,7 +62,7 @@ def test_every_contestant_does_what_is_asked(tmp_path, name):
     assert sum(DeltaTable(table).get_add_actions().column("num_records").to_pylist()) == START_ROWS - 1 + 3 * 1000
 
 
-def test_a_writer_that_dies_ends_the_others(tmp_path):
+def test_a_failed_writer_ends_the_benchmark(tmp_path):
     source = make(tmp_path, None)
     refusing = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["ofTomorrow"]}
     (source / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"protocol": refusing}))
@@ -72,12 +72,12 @@ def test_a_writer_that_dies_ends_the_others(tmp_path):
     assert "a writer ended before its last commit, with exit code 1\n" in done.stderr
 
 
-def test_rows_are_nobody_elses():
+def test_batches_have_distinct_rows():
     assert batch(1)["id"].to_pylist()[0] == batch(0)["id"].to_pylist()[-1] + 1
     assert batch(7).equals(batch(7))
 
 
-def test_commits_of_others_are_commits(tmp_path):
+def test_generated_commits_are_valid(tmp_path):
     table = runs.copy(make(tmp_path, 100))
     write_others(table, 1, 3)
     assert DeltaTable(table).version() == 3

@@ -37,7 +37,7 @@ def test_a_process_that_exceeds_its_limit_is_killed(tmp_path, capsys):
     assert "killed after" in capsys.readouterr().out
 
 
-def test_a_disk_that_is_too_small_is_noticed_before(tmp_path):
+def test_a_disk_that_is_too_small_is_refused_before_the_run(tmp_path):
     with pytest.raises(SystemExit, match=r"of free space; expected 2200000\.0 GB"):
         main(["--gigabytes", "1e6", "--home", str(tmp_path)])
     assert list(tmp_path.iterdir()) == []

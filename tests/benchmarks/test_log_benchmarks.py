@@ -81,13 +81,13 @@ def test_scans_are_measured_beside_plain_spark(spark, tmp_path):
     assert shown.count("- processor seconds") == len(result["questions"])
 
 
-def test_different_sums_are_no_result_but_for_the_last_digits():
+def test_different_sums_are_refused_except_for_rounding():
     assert scan._same([0.1 + 0.2, 3], [0.3, 3])
     assert not scan._same([0.3, 3], [0.3, 4])
     assert not scan._same([0.3, 3], [0.3001, 3])
 
 
-def test_different_answers_are_no_result(tmp_path, monkeypatch):
+def test_different_answers_are_refused(tmp_path, monkeypatch):
     table = tables.make(tmp_path, tables.Shape(100))
     question = contest.Question("uris", "open")
 
@@ -99,7 +99,7 @@ def test_different_answers_are_no_result(tmp_path, monkeypatch):
         contest.contest(table, [question], ["ours", "delta-rs"], 1)
 
 
-def test_a_contestant_that_fails_is_told(tmp_path):
+def test_a_failed_contestant_is_reported(tmp_path):
     table = tables.make(tmp_path, tables.Shape(100))
     results = contest.contest(table, [contest.Question("prune", "", ("no_such = 1",))], ["ours"], 2)
     assert results["prune"]["ours"].missing.startswith("failed (exit code 1")
@@ -114,7 +114,7 @@ def test_every_section_has_its_place_on_the_page():
         page.fill(text, "elsewhere", "x")
 
 
-def test_a_plot_holds_what_was_measured():
+def test_a_plot_contains_the_measurements():
     question = {"contestants": {"ours": {"cold": [0.5]}, "delta-rs": {"cold": []}}}
     drawn = plot.growth({"1000": {"questions": dict.fromkeys(("uris", "files", "prune"), question)}})
     assert drawn.count("<polyline") == 3

@@ -75,7 +75,7 @@ def close(guard: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_takes_down_a_tree_that_ignores_signals(mark: str, number: signal.Signals) -> None:
+def test_a_signal_ends_a_process_tree_that_ignores_signals(mark: str, number: signal.Signals) -> None:
     guard = start_guard(mark, STUBBORN, stay=True)
     assert eventually(lambda: len(airflow_guard.marked(mark)) == 3)
 
@@ -85,7 +85,7 @@ def test_a_signal_takes_down_a_tree_that_ignores_signals(mark: str, number: sign
     assert airflow_guard.marked(mark) == []
 
 
-def test_the_tree_goes_when_whoever_holds_the_pipe_is_gone(mark: str) -> None:
+def test_the_process_tree_ends_when_its_input_is_closed(mark: str) -> None:
     guard = start_guard(mark, STUBBORN)
     assert guard.stdin is not None
 
@@ -96,7 +96,7 @@ def test_the_tree_goes_when_whoever_holds_the_pipe_is_gone(mark: str) -> None:
     assert airflow_guard.marked(mark) == []
 
 
-def test_the_tree_goes_when_the_demo_is_killed_outright(mark: str, tmp_path: Path) -> None:
+def test_the_process_tree_ends_when_the_demo_is_killed(mark: str, tmp_path: Path) -> None:
     script = f"""
 import subprocess, sys, time
 guard = subprocess.Popen(
@@ -117,7 +117,7 @@ time.sleep(300)
     assert eventually(lambda: not airflow_guard.marked(mark))
 
 
-def test_the_guard_takes_the_rest_down_when_its_child_ends_by_itself(mark: str) -> None:
+def test_the_guard_ends_the_process_tree_when_its_child_ends(mark: str) -> None:
     guard = start_guard(
         mark,
         "import subprocess, sys\n"
@@ -132,7 +132,7 @@ def test_the_guard_takes_the_rest_down_when_its_child_ends_by_itself(mark: str) 
     assert airflow_guard.marked(mark) == []
 
 
-def test_a_guard_that_stays_does_not_mind_a_closed_input(mark: str) -> None:
+def test_a_guard_with_stay_ignores_a_closed_input(mark: str) -> None:
     guard = start_guard(mark, OBEDIENT, stay=True)
     time.sleep(0.5)
     assert guard.poll() is None
@@ -140,7 +140,7 @@ def test_a_guard_that_stays_does_not_mind_a_closed_input(mark: str) -> None:
     close(guard)
 
 
-def test_what_a_killed_guard_left_is_swept_away_at_the_next_start(mark: str, tmp_path: Path) -> None:
+def test_processes_of_a_killed_guard_are_ended_at_the_next_start(mark: str, tmp_path: Path) -> None:
     home = Home(tmp_path)
     guard = start_guard(mark, STUBBORN, stay=True)
     started = psutil.Process(guard.pid).create_time()
@@ -176,7 +176,7 @@ def test_stop_ends_the_guard_and_its_tree_and_says_whether_there_was_one(mark: s
     assert airflow_process.stop(home) is False
 
 
-def test_a_pid_that_went_to_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_reused_pid_is_not_killed(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.airflow_state.write_text(
         json.dumps({"guard": os.getpid(), "guard_started": 1.0, "mark": "none has this", "port": 8080})
@@ -185,14 +185,14 @@ def test_a_pid_that_went_to_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert airflow_process.stop(home) is False
 
 
-def test_a_torn_state_file_is_no_running_airflow(tmp_path: Path) -> None:
+def test_a_truncated_state_file_means_that_airflow_is_not_running(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.airflow_state.write_text('{"guard": 1')
     assert airflow_process.running(home) is None
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
-def test_a_port_that_somebody_listens_on_is_not_taken(address: str) -> None:
+def test_a_port_in_use_is_not_chosen(address: str) -> None:
     with socket.socket() as taken:
         taken.bind((address, 0))
         taken.listen()
@@ -202,7 +202,7 @@ def test_a_port_that_somebody_listens_on_is_not_taken(address: str) -> None:
             airflow_process.free_port(first=port, tries=1)
 
 
-def test_no_setting_of_the_users_own_airflow_or_spark_gets_through(tmp_path: Path) -> None:
+def test_settings_of_the_users_own_airflow_and_spark_are_not_inherited(tmp_path: Path) -> None:
     inherited = {
         "PATH": "/usr/bin",
         "HOME": "/home/somebody",
@@ -256,7 +256,7 @@ def test_no_secret_is_in_the_environment(tmp_path: Path) -> None:
     assert airflow_process.password(home) == password, "the password must survive a second start"
 
 
-def test_who_asks_and_who_approves_are_two_users_with_their_own_passwords(tmp_path: Path) -> None:
+def test_requester_and_approver_are_two_users_with_their_own_passwords(tmp_path: Path) -> None:
     home = Home(tmp_path)
     airflow_process.write_start_files(home)
     users = airflow_process.settings(home, 8080, os.environ)["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"]

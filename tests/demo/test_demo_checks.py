@@ -110,7 +110,7 @@ def test_queries_agree_once_the_customer_is_gone_and_not_before(home: Home, inje
 
 
 @pytest.mark.slow
-def test_queries_see_a_cent(home: Home, injected: Faults, person: Person) -> None:
+def test_queries_detect_a_difference_of_a_cent(home: Home, injected: Faults, person: Person) -> None:
     forget(home, person)
     table = deltalake.DeltaTable(str(home.tables / "lineitem"))
     where = "l_shipdate < date '1998-01-01'"
@@ -213,7 +213,7 @@ def test_vacuum_that_left_or_took_a_file_is_found(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_checkpoints_suffice_or_are_missed(home: Home) -> None:
+def test_missing_checkpoints_are_reported(home: Home) -> None:
     assert checks.checkpoints_suffice(home).problems == ("no table has a checkpoint",)
     for table in COLUMNS:
         deltalake.DeltaTable(str(home.tables / table)).create_checkpoint()

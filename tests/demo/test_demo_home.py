@@ -40,7 +40,7 @@ def test_clear_never_follows_a_link_out_of_the_home(tmp_path: Path) -> None:
     assert not home.tables.is_symlink()
 
 
-def test_a_second_demo_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_second_demo_is_refused_in_one_line(tmp_path: Path) -> None:
     home = Home(tmp_path)
     with home.locked(), pytest.raises(DemoError) as refused, home.locked():
         pass

@@ -25,7 +25,7 @@ def registry(home: Home) -> Registry:
     return load_registry(home.registry)
 
 
-def test_every_table_is_loaded_gated_and_kept_below_the_home(home: Home, registry: Registry) -> None:
+def test_every_table_is_loaded_and_gated_and_is_below_the_home(home: Home, registry: Registry) -> None:
     assert registry.loaded_tables() == sorted(lakehouse.COLUMNS)
     for name in lakehouse.COLUMNS:
         table = registry.table(name)
@@ -52,7 +52,7 @@ def test_the_big_tables_get_at_least_six_versions(registry: Registry) -> None:
         assert LANDING_FILES[name] / source.files_per_batch >= 6
 
 
-def test_schemas_and_suites_name_the_columns_there_are(registry: Registry) -> None:
+def test_schemas_and_suites_name_existing_columns(registry: Registry) -> None:
     for name, columns in lakehouse.COLUMNS.items():
         table = registry.table(name)
         schema = json.loads(Path(str(table.schema_file)).read_text())

@@ -85,7 +85,7 @@ def test_a_refusal_is_one_line_without_the_password(api: AirflowApi) -> None:
     assert PASSWORD not in str(refused.value)
 
 
-def test_no_airflow_is_one_line(airflow: Airflow) -> None:
+def test_a_missing_airflow_is_one_line(airflow: Airflow) -> None:
     nobody = AirflowApi("http://127.0.0.1:9", "admin", PASSWORD)
     assert nobody.healthy() is False
     with pytest.raises(DemoError, match=r"does not answer on http://127\.0\.0\.1:9"):
@@ -96,7 +96,7 @@ def test_a_component_that_is_missing_is_not_healthy(api: AirflowApi) -> None:
     assert api.healthy() is False
 
 
-def test_what_a_task_did_not_leave_is_none(api: AirflowApi) -> None:
+def test_a_missing_xcom_is_none(api: AirflowApi) -> None:
     assert api.xcom("dag", "run/1", "task") is None
 
 

@@ -67,13 +67,13 @@ def test_files_read_before_and_after() -> None:
     assert "6 of 36" in line
 
 
-def test_what_was_kept_out_and_why() -> None:
+def test_rejected_rows_and_files_with_their_reasons() -> None:
     text = rendered(record())
     line_with(text, "lineitem", "breaks the rule quantity_1_to_50", "5")
     line_with(text, "File rejected as a whole", "orders-17.csv lacks o_totalprice")
 
 
-def test_who_was_erased() -> None:
+def test_the_erased_customer_and_the_approval() -> None:
     text = rendered(record())
     assert "Customer 4711" in text
     line_with(text, "Erase the customer of request 7f3a?")
@@ -84,7 +84,7 @@ def test_who_was_erased() -> None:
     assert line_with(text, "lineitem", "102").split() == ["lineitem", "102", "0"]
 
 
-def test_what_the_erasure_does_not_cover_is_said() -> None:
+def test_the_limits_of_the_erasure_are_listed() -> None:
     text = rendered(record())
     line_with(text, "lineitem_quarantine also has 5 records")
     line_with(text, "1 of them have a key of the customer")
@@ -97,7 +97,7 @@ def test_how_the_report_was_released() -> None:
     assert "12.3 s" in line
 
 
-def test_what_was_overridden_is_said() -> None:
+def test_overridden_settings_are_listed() -> None:
     text = rendered(record())
     assert "Target file sizes are set small" in text
     assert "retention is 0 hours" in text
@@ -113,7 +113,7 @@ def test_a_check_that_does_not_hold_is_marked() -> None:
     assert "✗" in line_with(text, "the second does not")
 
 
-def test_what_comes_from_data_is_no_markup() -> None:
+def test_text_from_data_is_not_read_as_markup() -> None:
     text = rendered(
         record(refused={"a[red].csv": "a[red].csv got [/bold] instead"}, quarantined=[("orders", "[bold]", 1)])
     )

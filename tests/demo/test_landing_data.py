@@ -55,7 +55,7 @@ def test_the_same_seed_spoils_the_same_rows_and_another_seed_others(raw: Path, l
 
 
 @pytest.mark.slow
-def test_the_list_is_what_lies_in_the_files_and_nothing_else_is_touched(raw: Path, landing: Path) -> None:
+def test_the_list_has_exactly_the_faults_in_the_files(raw: Path, landing: Path) -> None:
     clean = {file: lines(file) for file in landing.rglob("*.csv")}
 
     injected = faults.inject(landing)
@@ -79,7 +79,7 @@ def test_the_list_is_what_lies_in_the_files_and_nothing_else_is_touched(raw: Pat
         assert differing == expected
 
 
-def test_every_kind_of_fault_is_there(landing: Path) -> None:
+def test_every_kind_of_fault_occurs(landing: Path) -> None:
     injected = faults.inject(landing)
 
     assert len(injected.files) == 1

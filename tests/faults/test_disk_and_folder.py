@@ -21,7 +21,7 @@ MAY_NOT = ("append", "overwrite", "delete", "delete all", "compact", "z_order", 
 
 
 @pytest.mark.parametrize("limit_files", [False, True], ids=["small disk", "small files"])
-def test_a_full_disk_costs_the_append_that_met_it_and_nothing_else(
+def test_a_full_disk_fails_only_the_append_that_fills_it(
     tmp_path: Path, limit_files: bool, record_property: pytest.FixtureRequest
 ) -> None:
     result = in_a_process(scenes.fill_disk, tmp_path, limit_files)
@@ -54,7 +54,7 @@ def forbid(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["all of it", "the log"])
-def test_a_table_that_may_not_be_written(open_folder: Path, what: str) -> None:
+def test_a_table_without_write_permission(open_folder: Path, what: str) -> None:
     table, elsewhere = open_folder / "table", open_folder / "elsewhere"
     elsewhere.mkdir()
     for number in range(3):

@@ -21,7 +21,7 @@ from tests.faults import scenes
 
 @pytest.mark.parametrize("fsync", [True, False])
 @pytest.mark.parametrize("condition", ["id >= 0", "id = 3"], ids=["removes only", "rewrites"])
-def test_a_retry_does_not_begin_a_log_in_the_middle(tmp_path: Path, fsync: bool, condition: str) -> None:
+def test_a_retry_does_not_commit_into_a_deleted_log(tmp_path: Path, fsync: bool, condition: str) -> None:
     table = tmp_path / "t"
     for number in range(3):
         write_deltalake(table, scenes.rows(number), mode="append")
@@ -37,7 +37,7 @@ def test_a_retry_does_not_begin_a_log_in_the_middle(tmp_path: Path, fsync: bool,
 
 
 @pytest.mark.parametrize("fsync", [True, False])
-def test_the_first_put_does_not_either(tmp_path: Path, fsync: bool) -> None:
+def test_the_first_put_does_not_commit_into_a_deleted_log(tmp_path: Path, fsync: bool) -> None:
     table = tmp_path / "t"
     for number in range(3):
         write_deltalake(table, scenes.rows(number), mode="append")

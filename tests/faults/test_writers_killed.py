@@ -20,7 +20,7 @@ from tests.faults.writer import do
 pytestmark = pytest.mark.slow
 
 
-def test_what_was_acknowledged_survives(tmp_path: Path) -> None:
+def test_acknowledged_commits_survive_killed_writers(tmp_path: Path) -> None:
     result = storm(tmp_path, commits=60, kills=12, versions=3, seed=5)
     assert result.verdict.violations == []
     assert result.verdict.versions > 60
@@ -43,7 +43,7 @@ def forget_who_was_first() -> None:
     LocalStore.put_if_absent = racy  # type: ignore[method-assign]
 
 
-def test_a_store_that_lets_two_win_is_found_out(tmp_path: Path) -> None:
+def test_a_store_that_acknowledges_two_winners_is_detected(tmp_path: Path) -> None:
     result = storm(tmp_path, commits=20, kills=0, versions=2, seed=5, spoil=forget_who_was_first)
     assert any("is not in the log" in violation for violation in result.verdict.violations)
 
@@ -65,7 +65,7 @@ def commit(table: Path, version: int) -> Path:
     return table / "_delta_log" / f"{version:020d}.json"
 
 
-def test_a_good_run_is_good(run: tuple[Path, Path]) -> None:
+def test_a_run_without_damage_has_no_violations(run: tuple[Path, Path]) -> None:
     table, ledger = run
     verdict = judge(table, [ledger])
     assert verdict.violations == []
@@ -90,7 +90,7 @@ def test_a_good_run_is_good(run: tuple[Path, Path]) -> None:
         ("hint", "_last_checkpoint points to version 90"),
     ],
 )
-def test_every_harm_is_noticed(run: tuple[Path, Path], harm: str, message: str) -> None:
+def test_every_kind_of_damage_is_detected(run: tuple[Path, Path], harm: str, message: str) -> None:
     table, ledger = run
     five, six, seven = (commit(table, version) for version in (5, 6, 7))
     writer_ledger = Ledger(ledger)
@@ -133,7 +133,7 @@ def test_every_harm_is_noticed(run: tuple[Path, Path], harm: str, message: str) 
     assert any(message in violation for violation in judge(table, [ledger], versions=9).violations)
 
 
-def test_a_replaced_commit_is_told_from_a_lost_one(run: tuple[Path, Path]) -> None:
+def test_a_replaced_commit_is_distinguished_from_a_lost_commit(run: tuple[Path, Path]) -> None:
     table, ledger = run
     six = commit(table, 6)
     Ledger(ledger).begin(Operation("200-1", "append", 60, 600))

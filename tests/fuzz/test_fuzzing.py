@@ -31,7 +31,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return corpus.build(tmp_path_factory.mktemp("fuzz") / "corpus")
 
 
-def test_every_table_of_the_corpus_is_read_as_the_others_read_it(tables: list[Path]) -> None:
+def test_every_table_of_the_corpus_is_read_like_other_readers_read_it(tables: list[Path]) -> None:
     witnesses = judges.Witnesses(duckdb_delta())
     for table in tables:
         phases: list[str] = []
@@ -42,7 +42,7 @@ def test_every_table_of_the_corpus_is_read_as_the_others_read_it(tables: list[Pa
     assert sum(1 for answers in readings if all(answers)) >= len(tables) * 9 // 10
 
 
-def test_spoiled_tables_get_an_answer_or_an_error_of_our_tree(tables: list[Path]) -> None:
+def test_corrupted_tables_give_rows_or_an_error_of_the_library(tables: list[Path]) -> None:
     tally = runner.run(SEED, range(INPUTS), tables)
     assert not tally.findings, "\n".join(map(str, tally.findings))
     assert tally.kinds.total() == INPUTS
@@ -51,13 +51,13 @@ def test_spoiled_tables_get_an_answer_or_an_error_of_our_tree(tables: list[Path]
     assert tally.kinds["refusal"] > INPUTS // 10
 
 
-def test_the_same_number_is_the_same_input(tables: list[Path]) -> None:
+def test_equal_numbers_give_equal_inputs(tables: list[Path]) -> None:
     for number in range(50):
         assert worker.choose(SEED, number, tables) == worker.choose(SEED, number, tables)
     assert len({worker.choose(SEED, number, tables).said for number in range(50)}) > 45
 
 
-def test_what_is_spoiled_is_mended(tables: list[Path], tmp_path: Path) -> None:
+def test_a_corrupted_copy_is_restored(tables: list[Path], tmp_path: Path) -> None:
     spoiled = 0
     for number in range(60):
         case = worker.choose(SEED, number, tables)
@@ -70,7 +70,7 @@ def test_what_is_spoiled_is_mended(tables: list[Path], tmp_path: Path) -> None:
     assert spoiled > 20
 
 
-def test_every_kind_of_object_is_spoiled(tables: list[Path]) -> None:
+def test_every_kind_of_object_is_corrupted(tables: list[Path]) -> None:
     rng = random.Random(SEED)
     ends = set()
     for _ in range(800):
@@ -102,12 +102,12 @@ class _Lying:
         return self.rows(root, None)
 
 
-def test_a_contradiction_is_one(tables: list[Path]) -> None:
+def test_an_answer_that_differs_from_other_readers_is_a_finding(tables: list[Path]) -> None:
     verdict = judges.judge(tables[0], None, _Lying(), lambda _: None, grows=False)  # type: ignore[arg-type]
     assert verdict.kind == "contradicted"
 
 
-def test_a_broken_checkpoint_that_was_passed_over_is_no_contradiction(tables: list[Path]) -> None:
+def test_a_difference_by_a_skipped_checkpoint_is_not_a_finding(tables: list[Path]) -> None:
     # Some readers read a line with two actions as two lines.
     liar = _Lying()
     assert judges.judge(tables[0], None, liar, lambda _: None, grows=False, sound=tables[0]).kind == "answer"  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_a_broken_checkpoint_that_was_passed_over_is_no_contradiction(tables: li
     assert other.kind == "contradicted"
 
 
-def test_a_refused_checkpoint_and_a_wrong_commit_are_no_contradiction(tmp_path: Path) -> None:
+def test_a_difference_by_a_refused_checkpoint_and_a_wrong_commit_is_not_a_finding(tmp_path: Path) -> None:
     root = tmp_path / "t"
     for number in range(3):
         write_deltalake(root, pa.table({"id": [number]}), mode="append")
@@ -135,7 +135,7 @@ def test_a_refused_checkpoint_and_a_wrong_commit_are_no_contradiction(tmp_path: 
     assert judges.judge(root, None, _Lying(), lambda _: None, grows=False, disagrees=True).kind == "contradicted"  # type: ignore[arg-type]
 
 
-def test_no_two_dialects_are_compared(tables: list[Path]) -> None:
+def test_predicates_with_dialect_differences_are_not_compared(tables: list[Path]) -> None:
     def kind(sql: str) -> str:
         return judges.judge_predicate(tables[0], sql, _Lying(), lambda _: None).kind  # type: ignore[arg-type]
 
@@ -143,7 +143,7 @@ def test_no_two_dialects_are_compared(tables: list[Path]) -> None:
     assert kind("text = 'ab'") == "contradicted"
 
 
-def test_a_checksum_is_no_testimony_against_the_log(tables: list[Path], tmp_path: Path) -> None:
+def test_a_checksum_does_not_contradict_the_log(tables: list[Path], tmp_path: Path) -> None:
     root = tmp_path / "t"
     shutil.copytree(Path("tests/data/delta_spark/tables/in_commit_timestamps"), root)
     first = root / "_delta_log" / f"{0:020d}.json"
@@ -156,7 +156,7 @@ def test_a_checksum_is_no_testimony_against_the_log(tables: list[Path], tmp_path
     assert judges.judge(root, None, _Lying(), lambda _: None, grows=True).kind == "contradicted"  # type: ignore[arg-type]
 
 
-def test_nobody_is_contradicted_by_those_who_do_not_know_the_old_calendar() -> None:
+def test_readers_without_the_julian_calendar_are_not_compared() -> None:
     table = Path("tests/data/delta_spark/tables/legacy_calendar")
     right, wrong = datetime(900, 1, 1, tzinfo=UTC), datetime(900, 1, 5, tzinfo=UTC)
     our_answer, their_answer = (judges.Answer(("id", "ts"), 1, [(3, ts)]) for ts in (right, wrong))
@@ -172,7 +172,9 @@ def test_nobody_is_contradicted_by_those_who_do_not_know_the_old_calendar() -> N
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), RecursionError(), MemoryError(), pa.ArrowInvalid("x"), OSError("x")])
-def test_a_bare_error_is_one(tables: list[Path], monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_an_error_of_another_class_is_a_finding(
+    tables: list[Path], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
@@ -183,7 +185,7 @@ def test_a_bare_error_is_one(tables: list[Path], monkeypatch: pytest.MonkeyPatch
     assert judges.judge_predicate(tables[0], "id = 1", witnesses, lambda _: None).kind == "bare"
 
 
-def test_a_refusal_is_one_unless_it_is_a_book(tables: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_with_a_long_hint_is_a_finding(tables: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     hint = ["no"]
 
     def refuse(*_: object, **__: object) -> None:
@@ -196,7 +198,7 @@ def test_a_refusal_is_one_unless_it_is_a_book(tables: list[Path], monkeypatch: p
 
 
 @pytest.mark.parametrize(("name", "kind"), [("_hang", "hung"), ("_die", "crashed"), ("_swell", "memory")])
-def test_a_worker_that_hangs_or_dies_costs_one_input(
+def test_a_worker_that_hangs_or_crashes_fails_one_input(
     tables: list[Path], monkeypatch: pytest.MonkeyPatch, name: str, kind: str
 ) -> None:
     monkeypatch.setattr(runner, "work", globals()[name])
@@ -205,7 +207,7 @@ def test_a_worker_that_hangs_or_dies_costs_one_input(
     assert [finding.number for finding in tally.findings] == [0, 1]
 
 
-def test_a_worker_that_is_killed_once_costs_no_input(tables: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_is_killed_once_fails_no_input(tables: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "work", _die_once)
     tally = runner.run(SEED, range(2), tables)
     assert (tally.findings, sum(tally.kinds.values())) == ([], 2)

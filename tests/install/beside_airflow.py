@@ -171,7 +171,7 @@ def test_a_job_runs_beside_a_whole_pyspark(airflow: Environment, table: str) -> 
     assert sorted(judge.to_pyarrow_table()["id"].to_pylist()) == [1, 2]
 
 
-def test_the_page_is_enough_for_the_dags_of_a_registry_and_a_sensor(airflow: Environment, table: str) -> None:
+def test_the_steps_of_the_page_run_dags_of_a_registry_and_a_sensor(airflow: Environment, table: str) -> None:
     """docs/your-own-airflow.md: its registry and its DAG files, with the path of a table that deltalake has written."""
     registry = airflow.home / "lakehouse.yaml"
     for name, text in page_files(OWN_PAGE).items():

@@ -99,7 +99,7 @@ def test_v2_checkpoints(tmp_path: Path, engine: Engine, name: str, with_sidecars
     assert [row["id"] for row in read_duckdb(tmp_path).to_pylist()] == [1, 2, 3]
 
 
-def test_a_sidecar_that_is_gone_is_told_or_another_checkpoint_taken(tmp_path: Path, engine: Engine) -> None:
+def test_a_missing_sidecar_is_an_error_or_another_checkpoint_is_read(tmp_path: Path, engine: Engine) -> None:
     adds = [ids(tmp_path, f"{n}.parquet", n) for n in range(4)]
     v2(tmp_path, NAMES["UUID and JSON"], sidecars(tmp_path, [[{"add": add} for add in adds]]))
     put(tmp_path, 3, {"add": adds[3]})

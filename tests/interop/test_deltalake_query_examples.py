@@ -166,6 +166,6 @@ def the_feed_out_of_range(m: Any, root: str) -> Any:
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.filterwarnings("ignore:.*is deprecated; use `filters`:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:`partitions` is deprecated:DeprecationWarning")
-def test_the_same_code_gives_the_same(name: str, tables: Path) -> None:
+def test_the_same_code_gives_the_same_result(name: str, tables: Path) -> None:
     our_result, delta_rs_result = (EXAMPLES[name](m, str(tables)) for m in (LAKEHOUSE, DELTA_RS))
     assert our_result == delta_rs_result

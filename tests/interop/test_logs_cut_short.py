@@ -61,7 +61,7 @@ def test_without_the_hint(table: Path) -> None:
     "hint",
     [b"", b"{", b"[]", b"null", b'{"version":"x"}', b'{"version":-1}', json.dumps({"version": 3, "size": 1}).encode()],
 )
-def test_we_survive_a_hint_that_is_wrong(table: Path, hint: bytes) -> None:
+def test_a_wrong_hint_is_ignored(table: Path, hint: bytes) -> None:
     (table / "_delta_log" / "_last_checkpoint").write_bytes(hint)
     assert set(DeltaTable(table).to_pyarrow_table()["id"].to_pylist()) == set(range(8)) - {2}
 
@@ -79,6 +79,6 @@ def test_a_hint_beyond_the_end(table: Path) -> None:
     assert DeltaTable(table).version() == 8
 
 
-def test_a_checkpoint_that_died_half_way_is_passed_over(table: Path) -> None:
+def test_a_truncated_checkpoint_is_skipped(table: Path) -> None:
     (table / "_delta_log" / f"{7:020d}.checkpoint.parquet").write_bytes(b"PAR1 torn")
     assert set(DeltaTable(table).to_pyarrow_table()["id"].to_pylist()) == set(range(8)) - {2}

@@ -105,7 +105,7 @@ def test_spellings_of_a_partition_value(
 
 
 @pytest.mark.parametrize("kind", ["string", "binary", "integer", "date", "timestamp"])
-def test_no_value_an_empty_one_and_a_missing_key_are_null(tmp_path: Path, engine: Engine, kind: str) -> None:
+def test_a_null_an_empty_and_a_missing_partition_value_are_null(tmp_path: Path, engine: Engine, kind: str) -> None:
     adds = [
         ids(tmp_path, "null.parquet", 0, partition={"part": None}),
         ids(tmp_path, "empty.parquet", 1, partition={"part": ""}),
@@ -172,7 +172,7 @@ def test_compacted_logs_that_overlap(tmp_path: Path, commits: list[dict[str, Any
     assert ids_of(tmp_path, engine) == VERSIONS[6]
 
 
-def test_a_compacted_log_keeps_what_removes_a_file_of_the_checkpoint(
+def test_a_compacted_log_keeps_removes_of_files_in_the_checkpoint(
     tmp_path: Path, commits: list[dict[str, Any]], engine: Engine
 ) -> None:
     DeltaTable(tmp_path, version=2).create_checkpoint()

@@ -59,7 +59,7 @@ def named_in(text: str) -> set[str]:
     return set(re.findall(r"`(\w+)`", text))
 
 
-def test_every_name_that_is_not_here_is_on_the_page() -> None:
+def test_every_missing_name_is_on_the_page() -> None:
     missing = public(deltalake) - public(lakehouse_lib) - set(lakehouse_lib.__all__) - THEIR_IMPORTS
     missing |= public(deltalake.DeltaTable) - public(DeltaTable)
     assert missing - named_in(NOT_HERE) == set()
@@ -83,7 +83,7 @@ def test_the_result_of_metadata_is_of_the_class_metadata(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("name", "their_verb", "our_verb"), BOTH, ids=[name for name, _, _ in BOTH])
-def test_arguments_are_theirs_or_the_page_says_so(
+def test_arguments_equal_those_of_deltalake_or_are_on_the_page(
     name: str, their_verb: Callable[..., Any], our_verb: Callable[..., Any]
 ) -> None:
     here = {parameter.name for parameter in parameters(our_verb)}
@@ -96,19 +96,19 @@ def test_arguments_are_theirs_or_the_page_says_so(
     assert by_place[1] == by_place[0][: len(by_place[1])]
 
 
-def test_the_verbs_of_alter_are_here() -> None:
+def test_the_verbs_of_alter_exist() -> None:
     assert public(TheirAlterer) - public(TableAlterer) == set()
     assert {feature.name for feature in lakehouse_lib.TableFeatures} == public(deltalake.TableFeatures)
 
 
-def test_what_the_page_says_is_not_here_is_not() -> None:
+def test_names_that_the_page_calls_missing_are_missing() -> None:
     cells = "\n".join(line.split("|")[2] for line in NOT_HERE.splitlines() if line.count("|") > 3)
     here = {parameter.name for _, _, verb in BOTH for parameter in parameters(verb)}
     here |= public(DeltaTable) | set(lakehouse_lib.__all__)
     assert named_in(cells) & here == set()
 
 
-def test_the_defaults_that_differ_do_so(tmp_path: Path) -> None:
+def test_the_listed_defaults_differ(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"id": [1]}))
     assert DeltaTable(tmp_path).repair()["dry_run"] is True
     assert deltalake.DeltaTable(tmp_path).repair()["dry_run"] is False

@@ -14,7 +14,7 @@ from tests.interop.rows import rows
 
 
 @pytest.mark.parametrize("partition", [None, "text", "moment"])
-def test_the_same_files_go(tmp_path: Path, partition: str | None) -> None:
+def test_both_vacuums_delete_the_same_files(tmp_path: Path, partition: str | None) -> None:
     root = tmp_path / "t"
     for start in (0, 20, 40, 60):
         mode = "overwrite" if start == 40 else "append"

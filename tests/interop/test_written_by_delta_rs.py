@@ -38,7 +38,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return root
 
 
-def test_we_read_every_version_as_they_do_and_maintain_it(table: Path) -> None:
+def test_every_version_of_delta_rs_is_read_and_maintained(table: Path) -> None:
     for version in range(deltalake.DeltaTable(table).version() + 1):
         our_rows = plain(DeltaTable(table, version=version).to_pyarrow_table())
         assert our_rows.equals(read_delta_rs(table, version)), version

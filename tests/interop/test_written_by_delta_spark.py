@@ -48,7 +48,7 @@ def test_rows_and_schema(name: str, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if any(v.refused for v in table.versions)])
-def test_versions_that_are_gone_are_refused(name: str) -> None:
+def test_versions_that_delta_spark_refuses_are_refused(name: str) -> None:
     for version in TABLES[name].versions:
         if version.refused:
             with pytest.raises(DeltaError):

@@ -69,7 +69,7 @@ def test_the_matrix_is_complete_and_has_no_unknown_differences() -> None:
     }
 
 
-def test_the_page_is_what_the_record_gives() -> None:
+def test_the_page_is_generated_from_the_record() -> None:
     pages = import_module("docs.interop_matrix")
     assert pages.PAGE.read_text(encoding="utf-8") == pages.page(), "run `make docs`"
 
@@ -128,7 +128,7 @@ def test_after_vacuum_the_folder_holds_what_delta_rs_lists(tmp_path: Path) -> No
     assert read_duckdb(root).equals(before)
 
 
-def test_a_table_without_rows_and_one_whose_rows_are_all_gone(tmp_path: Path) -> None:
+def test_a_table_without_rows_and_a_table_of_deleted_rows(tmp_path: Path) -> None:
     root = tmp_path / "t"
     write_deltalake(root, rows(0, 0))
     write_deltalake(root, rows(0, 5), mode="append")
@@ -136,7 +136,7 @@ def test_a_table_without_rows_and_one_whose_rows_are_all_gone(tmp_path: Path) ->
     assert_all_read_the_same(root, {0: rows(0, 0), 1: rows(0, 5), 2: rows(0, 0)})
 
 
-def test_new_columns_are_null_in_old_rows_for_everyone(tmp_path: Path) -> None:
+def test_every_reader_returns_null_for_new_columns_of_old_rows(tmp_path: Path) -> None:
     root = tmp_path / "t"
     write_deltalake(root, pa.table({"id": [1, 2]}))
     write_deltalake(root, pa.table({"id": [3], "more": ["x"]}), mode="append", schema_mode="merge")
@@ -145,7 +145,7 @@ def test_new_columns_are_null_in_old_rows_for_everyone(tmp_path: Path) -> None:
     assert plain(DeltaTable(root).to_pyarrow_table()).column_names == ["id", "more"]
 
 
-def test_delta_rs_goes_on_where_we_stopped(tmp_path: Path) -> None:
+def test_delta_rs_writes_to_a_table_that_we_wrote(tmp_path: Path) -> None:
     import deltalake
 
     root = tmp_path / "t"

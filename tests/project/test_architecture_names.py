@@ -10,7 +10,7 @@ TEXT = "\n".join(page.read_text() for page in PAGES)
 FILES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 
 
-def test_the_classes_it_names_are_defined_or_imported():
+def test_the_named_classes_are_defined_or_imported():
     names = set(
         re.findall(r"`(?:\w+\.)*([A-Z][a-z]+(?:[A-Z]\w*)?)\b[^`]*`", re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL))
     )
@@ -20,7 +20,7 @@ def test_the_classes_it_names_are_defined_or_imported():
     assert {name for name in names if not re.search(rf"\b{name}\b", lines)} == set()
 
 
-def test_the_files_it_names_are_there():
+def test_the_named_files_exist():
     names = set(re.findall(r"`([\w/]+\.py)`", TEXT))
     assert len(names) > 50
     paths = [f"/{path.relative_to(ROOT)}" for path in FILES]

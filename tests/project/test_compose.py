@@ -30,7 +30,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?P<how>:[-?])?(?P<rest>[^}]*)\}")
 
 
-def test_it_is_valid_by_the_compose_specification() -> None:
+def test_the_file_is_valid_by_the_compose_specification() -> None:
     """check-jsonschema contains the specification's schema."""
     done = subprocess.run(
         [BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", ROOT / "docker-compose.yml"],
@@ -52,7 +52,7 @@ def test_one_service_builds_the_image_and_the_others_use_it() -> None:
     assert set(policies.values()) == {"never"}
 
 
-def test_every_variable_has_a_default_or_stops_with_what_to_say() -> None:
+def test_every_variable_has_a_default_or_an_error_message() -> None:
     for variable in VARIABLE.finditer(TEXT):
         assert variable["how"] in (":-", ":?"), variable[0]
         assert variable["rest"], variable[0]
@@ -119,13 +119,13 @@ def test_the_script_writes_every_secret_once(tmp_path: Path) -> None:
     assert {name for name in files if files[name] != again[name]} == {"redis_password"}
 
 
-def test_everything_published_is_published_on_this_machine_only() -> None:
+def test_ports_are_published_on_this_machine_only() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert len(ports) == 4
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
-def test_every_service_that_stays_has_a_health_check() -> None:
+def test_every_permanent_service_has_a_health_check() -> None:
     assert {name for name, service in SERVICES.items() if "healthcheck" not in service} == {"migrate"}
     assert SERVICES["migrate"]["restart"] == "no"
 
@@ -148,7 +148,7 @@ def test_tables_and_landing_files_are_at_one_path_for_drivers_and_executors() ->
     assert set(COMPOSE["volumes"]) == named
 
 
-def test_a_missing_folder_of_this_machine_is_not_made() -> None:
+def test_a_missing_folder_of_this_machine_is_not_created() -> None:
     binds = [
         volume for service in SERVICES.values() for volume in service.get("volumes", []) if isinstance(volume, dict)
     ]
@@ -178,7 +178,7 @@ def test_the_image_has_the_folders_that_volumes_are_mounted_on() -> None:
     assert named <= set(made)
 
 
-def test_the_dockerfile_copies_only_what_is_there_and_not_ignored() -> None:
+def test_the_dockerfile_copies_only_existing_tracked_files() -> None:
     copies = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "docker/Dockerfile").read_text(), re.MULTILINE)
     sources = {source for line in copies for source in line.split()}
     exceptions = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
@@ -261,7 +261,7 @@ def status(address: str) -> dict[str, Any] | None:
 
 
 @pytest.mark.slow
-def test_the_spark_cluster_starts_as_written_and_wants_the_secret(tmp_path: Path) -> None:
+def test_the_spark_cluster_starts_as_written_and_requires_the_secret(tmp_path: Path) -> None:
     ports = {"7077": str(free_port()), "8080": str(free_port()), "8081": str(free_port())}
     here = {**ports, "spark-master": "127.0.0.1", "spark://spark-master:7077": f"spark://127.0.0.1:{ports['7077']}"}
 

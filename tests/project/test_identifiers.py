@@ -31,7 +31,7 @@ def test_no_name_is_a_pronoun_or_a_bare_participle() -> None:
     assert wrong == []
 
 
-def test_each_kind_of_name_is_looked_at() -> None:
+def test_each_kind_of_name_is_checked() -> None:
     code = "def told(one, *, found): kept = [seen for seen in one]; self.given = 1\nclass Wanted: asked: int\n"
     assert {name for name, _ in names(code)} == {"told", "one", "found", "kept", "seen", "given", "Wanted", "asked"}
     assert {name for name, _ in names("who = its = 1", UNCLEAR)} == {"who", "its"}

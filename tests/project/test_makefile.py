@@ -60,9 +60,7 @@ def test_help_is_the_default_and_lists_every_target_with_a_text(fresh: Path) -> 
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "up", "lint", "bench"])
-def test_a_machine_without_python_and_java_is_told_so_and_left_as_it_was(
-    fresh: Path, programs: Path, target: str
-) -> None:
+def test_missing_python_and_java_are_named_and_nothing_is_changed(fresh: Path, programs: Path, target: str) -> None:
     before = sorted(fresh.rglob("*"))
     done = run(["make", target], fresh, PATH=str(programs))
     lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]

@@ -29,7 +29,7 @@ def test_the_python_lines_run_as_printed_in_an_empty_folder(tmp_path: Path) -> N
     assert done.stdout.splitlines()[-1] == "2571 rows now, 3000 then"
 
 
-def test_the_commands_it_names_are_targets() -> None:
+def test_the_commands_in_the_readme_are_targets() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"`make ([a-z0-9-]+)`|^make ([a-z0-9-]+)", README, re.MULTILINE))
     assert {a or b for a, b in named} <= targets

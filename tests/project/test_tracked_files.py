@@ -39,7 +39,7 @@ def test_no_file_names_a_machine_path_or_a_package_registry() -> None:
     assert violations == []
 
 
-def test_what_a_run_leaves_is_ignored() -> None:
+def test_files_that_a_run_leaves_are_ignored_by_git() -> None:
     made = [
         ".venv/x",
         ".demo/x",

@@ -46,7 +46,7 @@ def test_contents_of_list_items_are_indented_by_four_columns() -> None:
     assert website.page_of_the_site(fenced) == fenced
 
 
-def test_what_browsers_would_fetch_is_found(tmp_path: Path) -> None:
+def test_links_that_browsers_fetch_are_found(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(
         '<a href="https://example.com">a link</a><link rel="canonical" href="https://example.com/">'
         '<script src="https://cdn.example.com/x.js"></script><link rel=stylesheet href="//fonts.example.com/x">'

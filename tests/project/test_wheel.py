@@ -28,7 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(next(folder.glob("*.whl")))
 
 
-def test_it_holds_the_three_packages_whole_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_contains_the_three_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     folders = {"lakehouse_lib": ROOT, "spark_jobs": ROOT, "lakehouse_airflow": ROOT / "plugins"}
     assert {name.split("/")[0] for name in held} == set(folders)

@@ -119,7 +119,7 @@ def test_our_commits_among_those_of_delta_rs(server, tmp_path):
     print(f"{result.verdict.versions - 1} commits in {result.seconds:.1f} s: {result.commits}")
 
 
-def test_an_answer_that_gets_lost_after_the_server_has_stored_the_commit(server, location):
+def test_a_lost_answer_after_the_server_has_stored_the_commit(server, location):
     lost: list[str] = []
 
     def lose(method: str, path: str) -> bool:
@@ -136,7 +136,7 @@ def test_an_answer_that_gets_lost_after_the_server_has_stored_the_commit(server,
     check_commits(location, server.options, starts)
 
 
-def test_any_answer_may_get_lost(server, location):
+def test_lost_answers_at_random_calls(server, location):
     chance, lost = random.Random(7), []
 
     def lose(method: str, path: str) -> bool:
@@ -221,7 +221,7 @@ def test_writers_that_are_killed_lose_nothing(server, location, tmp_path, spoil)
     assert result.verdict.looked_at == 3
 
 
-def test_a_server_behind_which_conditions_get_lost_is_refused(server, location, monkeypatch):
+def test_a_server_that_ignores_conditions_is_refused(server, location, monkeypatch):
     monkeypatch.setattr(conditional_puts, "_probed_buckets", set())
     with Proxy(server.port, strip=("if-none-match",)) as proxy:
         options = options_of(proxy.url)

@@ -30,7 +30,7 @@ def test_every_verb(server, location):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_delta_spark_wrote_reads_as_it_does_on_a_disk(server, location, name):
+def test_tables_of_delta_spark_read_as_on_a_disk(server, location, name):
     store = open_store(location, server.options)
     for file in (TABLES / name).rglob("*"):
         if file.is_file():
@@ -70,7 +70,7 @@ def ingest(sales, refused, options, landing):
     assert Load(source).nothing_to_do() is not None
 
 
-def test_what_the_demo_does_with_the_library(server, location, tmp_path):
+def test_the_library_calls_of_the_demo(server, location, tmp_path):
     """Landing files, quarantine, maintenance and a proven erasure."""
     options = server.options
     sales, refused = f"{location}/sales", f"{location}/refused"

@@ -70,7 +70,7 @@ def test_every_verb_of_the_engine(server, location, spark):
 
 
 @pytest.mark.parametrize("name", ["deletion_vectors_checkpointed", "mapping_by_id", "partition_by_string"])
-def test_what_delta_spark_wrote_reads_as_it_does_on_a_disk(server, location, spark, name):
+def test_tables_of_delta_spark_read_as_on_a_disk(server, location, spark, name):
     store = open_store(location, server.options)
     for file in (TABLES / name).rglob("*"):
         if file.is_file():
@@ -81,7 +81,7 @@ def test_what_delta_spark_wrote_reads_as_it_does_on_a_disk(server, location, spa
     assert sorted(map(repr, original.collect())) == sorted(map(repr, copy.collect()))
 
 
-def test_what_the_hadoop_committer_copies_and_we_do_not(server, location, spark):
+def test_our_writes_make_no_copies_unlike_the_hadoop_committer(server, location, spark):
     # The figures are in docs/stores.md. It uses a new bucket, because Spark accesses the other one without a proxy.
     server.make_bucket("committers")
     frame = spark.range(0, 1000, 1, 4).selectExpr("id", "concat('shop ', id % 4) AS shop", "id / 3.0D AS amount")
@@ -136,7 +136,7 @@ def test_a_bucket_has_one_set_of_options_an_application(server, location, spark)
         assert ids(table.to_pyarrow_table()) == list(range(100))
 
 
-def test_no_secret_is_told_anywhere(server, location, spark, spark_folder, capfd):
+def test_no_secret_is_in_any_output(server, location, spark, spark_folder, capfd):
     options, engine = server.options, SparkEngine(spark)
     write_deltalake(location, spark.range(0, 100), storage_options=options, engine=engine)
     table = DeltaTable(location, storage_options=options, engine=engine)

@@ -45,7 +45,7 @@ def _append(**rows: list[int]) -> dict[str, object]:
     return {"kind": "append", "rows": rows}
 
 
-def test_the_ledger_asks_for_the_logs_order() -> None:
+def test_the_ledger_requires_the_order_of_the_log() -> None:
     for reorders, holds in ((False, False), (True, True)):
         table = _Table(reorders_appends=reorders)
         table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
@@ -60,7 +60,7 @@ def test_the_ledger_asks_for_the_logs_order() -> None:
                 table.commit(2, 0, delete, {"remove": {"path": "a"}})
 
 
-def test_the_ledger_lets_nobody_reorder_what_was_seen() -> None:
+def test_the_ledger_refuses_to_reorder_commits_that_were_read() -> None:
     table = _Table(reorders_appends=True)
     table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
     table.commit(1, 0, _append(y=[0, 0]), table.file("b", y=[0, 0]))
@@ -73,7 +73,7 @@ def _insert(key: int | None, **rows: list[int]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("key", [0, None])
-def test_the_ledger_asks_what_an_insert_has_read(key: int | None) -> None:
+def test_the_ledger_checks_the_rows_that_an_insert_has_read(key: int | None) -> None:
     for reorders in (False, True):
         table = _Table(reorders_appends=reorders)
         table.commit(0, -1, _append(x=[0, 4]), table.file("a", x=[0, 4]))
@@ -84,7 +84,7 @@ def test_the_ledger_asks_what_an_insert_has_read(key: int | None) -> None:
         table.commit(2, 1, _insert(key, z=[1, 0]), table.file("c", z=[1, 0]))
 
 
-def test_the_ledger_lets_an_insert_overlook_what_was_appended_blindly_and_nothing_else() -> None:
+def test_the_ledger_lets_an_insert_miss_only_blind_appends() -> None:
     table = _Table(reorders_appends=True)
     table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
     table.commit(1, 0, _append(y=[0, 0]), table.file("b", y=[0, 0]))
@@ -111,7 +111,7 @@ def test_the_ledger_lets_an_insert_overlook_what_was_appended_blindly_and_nothin
         ("append", None, "", CommitFailedError, False),  # nothing was cleaned up
     ],
 )
-def test_the_ledger_asks_what_for_somebody_is_refused(
+def test_the_ledger_requires_a_reason_for_each_conflict(
     kind: str, key: int | None, removes: str, error: type[CommitFailedError], founded: bool
 ) -> None:
     table = _Table()
@@ -128,14 +128,14 @@ def test_the_ledger_asks_what_for_somebody_is_refused(
             table.ledger.conflicted(attempt, refused)
 
 
-def test_the_ledger_knows_the_tables_apart() -> None:
+def test_the_ledger_refuses_a_commit_of_the_deleted_table() -> None:
     table = _Table()
     table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
     with pytest.raises(Violation, match="belongs to the table that was deleted"):
         table.commit(1, 0, {"table": "another", **_append(y=[0, 0])}, table.file("b", y=[0, 0]))
 
 
-def test_the_ledger_sees_a_row_twice_a_gap_and_a_file_that_is_not_there() -> None:
+def test_the_ledger_detects_duplicate_rows_gaps_and_missing_files() -> None:
     table = _Table()
     table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
     with pytest.raises(Violation, match="twice"):
@@ -146,7 +146,7 @@ def test_the_ledger_sees_a_row_twice_a_gap_and_a_file_that_is_not_there() -> Non
         table.commit(1, 0, _append(z=[0, 0]), {"add": {"path": "d"}})
 
 
-def test_the_ledger_guards_files_as_long_as_they_are_promised() -> None:
+def test_the_ledger_protects_files_within_their_retention() -> None:
     table = _Table()
     table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
     table.commit(1, 0, {"kind": "delete", "key": 0}, {"remove": {"path": "a"}})
@@ -160,7 +160,7 @@ def test_the_ledger_guards_files_as_long_as_they_are_promised() -> None:
         table.ledger.watch(path, None)
 
 
-def test_the_ledger_knows_who_was_told_what() -> None:
+def test_the_ledger_compares_answers_with_commits() -> None:
     table = _Table()
     table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
     with pytest.raises(Violation, match="got a conflict"):

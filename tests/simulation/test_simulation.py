@@ -36,14 +36,14 @@ pytestmark = pytest.mark.slow
 _SCENARIOS = {scenario.name: scenario for scenario in (*PAIRS, *TRIPLES)}
 
 
-def test_a_table_that_is_made_once_makes_no_difference() -> None:
+def test_a_shared_initial_table_does_not_change_the_results() -> None:
     made = lru_cache(founding.found_table)
     assert tally(0, 30, made) == tally(0, 30)
     assert tally(0, 30, made) == tally(0, 30)
     assert made.cache_info().hits > 30
 
 
-def test_a_campaign_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+def test_a_campaign_continues_after_an_interruption(tmp_path: Path) -> None:
     file = tmp_path / "night.json"
     with open_record(file, 0, 60) as record:
         record.add(0, tally(0, 50))
@@ -56,7 +56,7 @@ def test_a_campaign_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
         assert record.total == tally(0, 60)
 
 
-def test_a_record_of_another_campaign_is_left_alone(tmp_path: Path) -> None:
+def test_a_record_of_another_campaign_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "night.json"
     with open_record(file, 0, 60) as record:
         record.save(0)
@@ -74,7 +74,7 @@ def test_a_record_of_another_campaign_is_left_alone(tmp_path: Path) -> None:
         open_record(file, 0, 60).__enter__()
 
 
-def test_a_record_counts_worlds_of_the_same_code_together_and_what_they_load_is_their_code() -> None:
+def test_the_code_of_a_record_is_the_files_that_runs_import() -> None:
     names = {str(path).partition("/lakehouse_lib/")[2] for path in files_of_worlds()}
     assert {
         "log/commits/commit_file.py",
@@ -86,7 +86,7 @@ def test_a_record_counts_worlds_of_the_same_code_together_and_what_they_load_is_
     assert {path.name for path in files_of_worlds()} >= {"world.py", "ledger.py", "actors.py"}
 
 
-def test_threads_of_others_have_no_part_in_a_run() -> None:
+def test_other_threads_do_not_affect_a_run() -> None:
     digests, over = [run(seed).digest for seed in range(3)], threading.Event()
 
     def live() -> None:
@@ -104,7 +104,7 @@ def test_threads_of_others_have_no_part_in_a_run() -> None:
         other.join()
 
 
-def test_leaving_out_orders_leaves_out_no_outcome() -> None:
+def test_reducing_the_orders_loses_no_outcome() -> None:
     scenario = _SCENARIOS["create | create"]
     reduced, all_orders = explore(scenario), explore(scenario, reduce=False)
     assert all_orders.is_complete
@@ -122,7 +122,9 @@ def test_every_order_with_every_fault_of_a_call() -> None:
 
 
 @pytest.mark.parametrize(("what", "seed"), [("row_id_high_water_mark", 3), ("commit_timestamp", 1972)])
-def test_ids_and_times_that_forget_the_winners_are_found(monkeypatch: pytest.MonkeyPatch, what: str, seed: int) -> None:
+def test_a_rebase_that_ignores_ids_or_times_of_the_winners_is_found(
+    monkeypatch: pytest.MonkeyPatch, what: str, seed: int
+) -> None:
     after = CommitBase.after
 
     def forgetful(self: CommitBase, winners: Sequence[CommitActions], table: str) -> CommitBase:
@@ -146,7 +148,7 @@ _RETRY = next(mutant for mutant in MUTANTS if mutant.name.startswith("retry"))
 @pytest.mark.parametrize(
     "mutant", [mutant for mutant in MUTANTS if mutant is not _RETRY], ids=lambda mutant: mutant.name
 )
-def test_a_bug_is_found(mutant: Mutant) -> None:
+def test_each_mutant_is_found(mutant: Mutant) -> None:
     result = hunt(mutant, violation_of, verbs=mutant.verbs)
     assert result.seed is not None
     assert run(plan_of(result.seed, mutant.verbs)).violation is None
@@ -169,7 +171,7 @@ def test_every_order_of_three_writers() -> None:
     assert set(exploration.outcomes) == {("committed",) * 3}
 
 
-def test_an_order_that_is_none_comes_of_who_reads_what_was_appended_blindly() -> None:
+def test_write_serializable_needs_reordering_after_a_read_of_a_blind_append() -> None:
     """The example of WriteSerializable in docs/transactions.md."""
     scenario = _SCENARIOS["delete 0 | append 0 | insert 1 from all, opened anew, WriteSerializable"]
     assert explore(scenario).violation is None
@@ -180,13 +182,13 @@ def test_an_order_that_is_none_comes_of_who_reads_what_was_appended_blindly() ->
     assert "'kind': 'delete'" in exploration.violation[0]
 
 
-def test_a_cut_scenario_says_so() -> None:
+def test_a_limited_scenario_is_reported_as_incomplete() -> None:
     result = explored([*_SCENARIOS].index("create | create"), 20)
     assert not result.calm.is_complete or result.cut
     assert 0 < result.cut <= result.faults
 
 
-def test_what_is_found_is_made_shorter() -> None:
+def test_a_violating_run_is_shortened() -> None:
     mutant = MUTANTS[0]
     result = hunt(mutant, violation_of)
     assert result.seed is not None
@@ -219,7 +221,7 @@ def _store(*fates: Fate) -> tuple[World, SimulatedStore]:
     return world, SimulatedStore(world, Bucket(lambda _path, _data: None), "a")
 
 
-def test_a_late_put_comes_after_its_error() -> None:
+def test_a_delayed_put_happens_after_its_error() -> None:
     world, store = _store(Fate(0, "error", late=True))
     answers = []
 
@@ -233,7 +235,7 @@ def test_a_late_put_comes_after_its_error() -> None:
     assert store.bucket.objects["x"].data == b"1"
 
 
-def test_a_late_put_finds_the_name_taken() -> None:
+def test_a_delayed_put_does_not_replace_an_object() -> None:
     world, store = _store(Fate(0, "error", late=True))
 
     def work() -> None:
@@ -253,7 +255,7 @@ def test_a_put_that_is_done_twice_is_refused() -> None:
     assert store.bucket.objects["x"].data == b"1"
 
 
-def test_a_listing_may_be_behind() -> None:
+def test_a_listing_may_be_stale() -> None:
     world, store = _store(Fate(), Fate(), Fate(), Fate(), Fate(stale=1000), Fate())
     listings = []
 
@@ -269,7 +271,7 @@ def test_a_listing_may_be_behind() -> None:
     assert listings == [["old"], ["new", "young"]]
 
 
-def test_who_is_dead_cleans_nothing_up() -> None:
+def test_a_crashed_actor_runs_no_cleanup() -> None:
     world, store = _store(Fate(), Fate(1, "death"))
 
     def work() -> None:
@@ -283,7 +285,7 @@ def test_who_is_dead_cleans_nothing_up() -> None:
     assert set(store.bucket.objects) == {"x", "y"}
 
 
-def test_orders_are_one_when_calls_do_not_meet() -> None:
+def test_orders_of_independent_calls_have_one_shape() -> None:
     a, b, c = Call("a", "put", "part-1"), Call("b", "put", "part-2"), Call("b", "put", names.commit(1))
     assert shape([a, b, c]) == shape([b, a, c]) == shape([b, c, a])
     d = Call("a", "read", names.commit(1))

@@ -19,7 +19,7 @@ from tests.slow_cases import some_slow
 _SCENARIOS = {scenario.name: scenario for scenario in PAIRS}
 
 
-def test_no_world_breaks_a_promise() -> None:
+def test_no_run_violates_a_guarantee() -> None:
     total = tally(0, 25)
     assert total.violations == []
     assert len(total.shapes) > 22
@@ -28,7 +28,7 @@ def test_no_world_breaks_a_promise() -> None:
 
 
 @pytest.mark.slow
-def test_a_seed_replays_in_another_process() -> None:
+def test_a_seed_repeats_a_run_in_another_process() -> None:
     seeds = range(3)
     digests = [run(seed).digest for seed in seeds]
     assert [run(seed).digest for seed in reversed(seeds)] == digests[::-1]
@@ -62,7 +62,7 @@ def test_every_order_of_two_writers(name: str, outcomes: int) -> None:
 
 
 @pytest.mark.slow
-def test_calm_worlds_know_no_store_errors() -> None:
+def test_runs_without_faults_have_no_store_errors() -> None:
     for seed in range(10):
         report = run(replace(plan_of(seed), weather=CALM))
         assert report.violation is None

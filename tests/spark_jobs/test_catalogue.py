@@ -54,7 +54,7 @@ def value_of(parameter: Parameter) -> Any:
     return parameter.choices[-1] if parameter.choices else VALUES[parameter.kind]
 
 
-def test_what_moves_bytes_is_a_job_and_no_other_operation() -> None:
+def test_operations_that_move_bytes_are_jobs() -> None:
     assert {name for name, operation in OPERATIONS.items() if operation.moves_bytes} == JOBS - {"aggregate", "maintain"}
 
 
@@ -127,7 +127,7 @@ PARAMETERS = {name: operation.parameters for name, operation in OPERATIONS.items
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_a_job_reads_what_an_operator_writes(name: str) -> None:
+def test_a_job_parses_the_command_line_of_an_operator(name: str) -> None:
     parameters = PARAMETERS[name]
     parser = Arguments(name, "", parameters)
     values = {parameter.name: value_of(parameter) for parameter in parameters}
@@ -174,7 +174,7 @@ def test_a_name_that_a_job_does_not_have_is_refused() -> None:
         file_option(PARAMETERS["compact"], "predicate_file")
 
 
-def test_every_kind_of_a_parameter_has_a_value_here() -> None:
+def test_the_tests_have_a_value_for_every_kind_of_parameter() -> None:
     assert {*VALUES, "flag"} == set(typing.get_args(Kind))
 
 

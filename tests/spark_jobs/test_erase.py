@@ -27,7 +27,7 @@ def delete(table: str | Path, predicate: str = "a = 2", request: str = REQUEST) 
 
 
 @pytest.mark.slow
-def test_the_first_delete_that_fails_is_the_last_one(spark: Any, tmp_path: Path) -> None:
+def test_an_erasure_stops_at_the_first_failed_delete(spark: Any, tmp_path: Path) -> None:
     tables = [str(tmp_path / name) for name in ("first", "kept", "last")]
     for table in tables:
         properties = {"delta.appendOnly": "true"} if table.endswith("kept") else {}

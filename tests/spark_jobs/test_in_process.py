@@ -96,7 +96,7 @@ def test_errors_are_those_of_the_job(tmp_path: Path) -> None:
         run("compact", tmp_path / "none", None)
 
 
-def test_private_files_are_those_of_the_block(table: Path) -> None:
+def test_private_files_exist_only_in_the_block(table: Path) -> None:
     module = importlib.import_module("spark_jobs.delete_rows")
     name = file_option(module.DELETE_ROWS.parameters, "predicate_file")
     words = [f"--table={table}", name, private_path("predicate-file")]

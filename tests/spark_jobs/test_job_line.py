@@ -98,7 +98,7 @@ def test_missing_arguments_are_an_error_line(capsys: pytest.CaptureFixture[str],
         ("merge_rows", ["--source", "s", "--predicate", "target.a = source.a", "--clauses", "[]"]),
     ],
 )
-def test_missing_table_is_said_without_spark(
+def test_a_missing_table_is_an_error_without_spark(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, job: str, more: list[str]
 ) -> None:
     code, line = line_of(capsys, job, "--table", str(tmp_path / "nowhere"), *more)
@@ -109,7 +109,7 @@ def test_missing_table_is_said_without_spark(
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
 @pytest.mark.parametrize("name", ["日本.sql", os.fsdecode(b"caf\xe9.sql")])
-def test_the_line_is_there_whatever_the_output_can_show(tmp_path: Path, encoding: str, name: str) -> None:
+def test_the_line_is_ascii_for_every_encoding_of_the_output(tmp_path: Path, encoding: str, name: str) -> None:
     command = [sys.executable, "-m", "spark_jobs.delete_rows", "--table", str(tmp_path), "--predicate-file", name]
     done = subprocess.run(command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": encoding}, timeout=60)
     line = json.loads(done.stdout.decode("ascii"))
@@ -135,7 +135,7 @@ def test_empty_predicate_deletes_nothing(capsys: pytest.CaptureFixture[str], tmp
         ([{"table": "nowhere", "predicate": "a = 1", "request": "0" * 20}], "TableNotFoundError"),
     ],
 )
-def test_an_erasure_of_something_else_starts_no_spark(
+def test_an_invalid_erasure_starts_no_spark(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, deletes: Any, kind: str
 ) -> None:
     (tmp_path / "deletes.json").write_text(json.dumps(deletes))
@@ -143,7 +143,7 @@ def test_an_erasure_of_something_else_starts_no_spark(
     assert (code, line["type"]) == (1, kind)
 
 
-def test_storage_options_are_told_by_name_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_errors_show_only_the_names_of_storage_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file, table = tmp_path / "options.json", str(tmp_path / "t")
     for text, said in (
         ("hunter2", "is not valid JSON"),
@@ -190,7 +190,7 @@ def test_empty_landing_folder_is_a_result(capsys: pytest.CaptureFixture[str], tm
     assert (line["version"], line["batches"], line["files_waiting"]) == (None, [], [])
 
 
-def test_error_that_is_not_ours_keeps_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unexpected_error_keeps_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     def broken(_: object) -> Any:
         raise RuntimeError("first line\nsecond line")
 

@@ -66,7 +66,7 @@ def test_an_error_is_the_outcome(tmp_path: Path, error: Exception) -> None:
     jsonschema.validate(line, SCHEMA)
 
 
-def test_an_argument_that_is_none_is_the_outcome_too(tmp_path: Path) -> None:
+def test_an_invalid_argument_is_the_outcome(tmp_path: Path) -> None:
     line = outcome_of(tmp_path, lambda _: {}, "--no-such-option")
     assert line is not None
     assert (line["lakehouse"], line["type"]) == ("error", "InvalidArgumentError")
@@ -105,7 +105,7 @@ def test_the_line_is_printed_if_the_outcome_cannot_be_put(
         [],
     ],
 )
-def test_another_object_is_no_outcome(tmp_path: Path, line: Any) -> None:
+def test_an_invalid_object_is_not_an_outcome(tmp_path: Path, line: Any) -> None:
     (tmp_path / f"{NAME}.outcome.json").write_text(json.dumps(line))
     with pytest.raises(ValueError, match="is not the outcome of a job compact"):
         objects_in(tmp_path).outcome("compact")
@@ -114,7 +114,7 @@ def test_another_object_is_no_outcome(tmp_path: Path, line: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../x", "0123abcd", "0123abcd-45/7", "0123ABCD-45"])
-def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
+def test_a_name_that_is_a_path_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidArgumentError):
         JobObjects(job_place(str(tmp_path), None), name)
 

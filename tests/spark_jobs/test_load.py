@@ -200,7 +200,7 @@ def test_file_that_changes_while_it_is_read_waits(
     assert shop.ids() == [1, 2]
 
 
-def test_batch_without_good_rows_is_remembered(spark: SparkSession, shop: Shop) -> None:
+def test_a_batch_without_valid_rows_is_recorded(spark: SparkSession, shop: Shop) -> None:
     shop.land("a.csv", "bad,5,x")
     shop.land("b.csv")
     result = load(spark, shop)
@@ -246,7 +246,7 @@ def test_schema_file_that_contradicts_the_table(spark: SparkSession, shop: Shop)
         Load(shop.source(schema=other))
 
 
-def test_table_that_may_not_be_written_takes_no_batch(spark: SparkSession, shop: Shop) -> None:
+def test_a_table_without_write_permission_loads_no_batch(spark: SparkSession, shop: Shop) -> None:
     shop.land("a.csv", "1,5,x")
     load(spark, shop)
     shop.land("b.csv", "2,5,x")
@@ -268,7 +268,7 @@ def test_rows_that_violate_a_constraint_are_rejected(spark: SparkSession, shop: 
     assert (shop.ids(), shop.quarantined()) == ([1, 2], [("b.csv", 3, "id", "violates CHECK positive (id > 0)")])
 
 
-def test_table_made_anew_beside_an_old_intent_log(spark: SparkSession, shop: Shop) -> None:
+def test_a_recreated_table_with_an_old_intent_log(spark: SparkSession, shop: Shop) -> None:
     for name in ("a.csv", "b.csv"):
         shop.land(name, "1,5,x")
     load(spark, shop)
@@ -292,12 +292,12 @@ def test_partitions_json_and_a_second_source(spark: SparkSession, shop: Shop) ->
     assert shop.quarantined() == [("a.json", 2, None, "not valid JSON")]
 
 
-def test_landing_folder_that_is_none(shop: Shop) -> None:
+def test_a_landing_folder_that_does_not_exist_is_refused(shop: Shop) -> None:
     with pytest.raises(LandingError):
         Load(replace(shop.source(), landing=str(shop.folder / "nowhere")))
 
 
-def test_leftovers_of_dead_runs_go(spark: SparkSession, shop: Shop) -> None:
+def test_staged_files_of_killed_runs_are_deleted(spark: SparkSession, shop: Shop) -> None:
     shop.land("a.csv", "1,5,x")
     load(spark, shop)
     left = shop.table / "_ingest/erp/staging" / f"{0:020d}-dead-0-rows.parquet"

@@ -88,7 +88,7 @@ def loaded(shop: Shop, spark: SparkSession | None, **options: Any) -> tuple[Any,
 
 
 @pytest.mark.parametrize("suite", [None, SUITE], ids=["no suite", "suite"])
-def test_executors_write_what_this_process_writes(
+def test_executors_and_this_process_write_the_same_rows(
     utc: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: Any
 ) -> None:
     here = loaded(landed(tmp_path / "here"), None, suite=suite, partition_by=("note",))

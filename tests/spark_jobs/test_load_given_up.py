@@ -33,7 +33,7 @@ def _half_done(spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch)
             load(spark, shop)
 
 
-def test_redo_with_a_missing_or_changed_file_says_so(
+def test_a_redo_with_a_missing_or_changed_file_is_an_error(
     spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = shop.land("a.csv", "1,5,x")
@@ -51,7 +51,7 @@ def test_redo_with_a_missing_or_changed_file_says_so(
     assert shop.ids() == [7]
 
 
-def test_giving_up_beside_a_run_that_is_still_loading_wins_whole(
+def test_giving_up_wins_against_a_run_that_is_still_loading(
     spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.land("a.csv", "1,5,x")
@@ -71,7 +71,7 @@ def test_giving_up_beside_a_run_that_is_still_loading_wins_whole(
     assert shop.ids() == [1]
 
 
-def test_giving_up_loses_to_a_run_that_has_decided_to_load(
+def test_giving_up_loses_against_a_run_that_has_decided_to_load(
     spark: SparkSession, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.land("a.csv", "1,5,x")

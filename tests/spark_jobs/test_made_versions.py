@@ -22,7 +22,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("job", LINES)
-def test_a_job_reports_the_version_that_it_made(
+def test_a_job_reports_the_version_that_it_committed(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -120,7 +120,7 @@ def test_rule_that_needs_the_batch_first(spark: SparkSession) -> None:
     assert [row["id"] for row in failing.collect()] == [20]
 
 
-def test_table_rule_stops_the_load_and_says_what_was_seen(spark: SparkSession, rows: DataFrame) -> None:
+def test_a_table_rule_stops_the_load_with_the_observed_value(spark: SparkSession, rows: DataFrame) -> None:
     gate = gate_of(
         spark,
         rows,
@@ -177,7 +177,7 @@ def test_unusable_rule_is_named_before_any_batch(
 
 
 @pytest.mark.slow
-def test_rule_that_cannot_be_evaluated_is_no_pass(spark: SparkSession, rows: DataFrame) -> None:
+def test_a_rule_that_cannot_be_evaluated_fails_the_load(spark: SparkSession, rows: DataFrame) -> None:
     torn = rule("expect_column_values_to_match_regex", "torn", column="flag", regex="(")
     with pytest.raises(QualityError, match="Unclosed group"):
         gate_of(spark, rows, COLUMNS, torn).judge(rows)

@@ -38,7 +38,7 @@ def test_half_done_batch_is_redone_from_files_that_were_put_back(tmp_path: Path)
     assert shop.transaction() == 0
 
 
-def test_a_batch_that_another_run_loads_while_the_past_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_another_run_loads_during_planning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other run puts its intent after this run has read the intents, and commits before it reads the table."""
     shop = Shop(tmp_path)
     shop.land("a.csv")
@@ -64,7 +64,7 @@ def test_a_batch_that_another_run_loads_while_the_past_is_read(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("name", ["sales", "sales_quarantine"])
-def test_a_table_that_forgets_its_batches_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_table_whose_transactions_expire_is_refused(tmp_path: Path, name: str) -> None:
     shop = Shop(tmp_path)
     shop.land("a.csv", "1,5,x", "oops,5,x")
     Load(shop.source()).run()

@@ -27,14 +27,14 @@ VERBS = [
 COMMITTED = {f"{verb}: committed" for verb in VERBS}
 
 
-def test_no_world_breaks_a_promise() -> None:
+def test_no_run_violates_a_guarantee() -> None:
     total = tally(0, 15)
     assert total.violations == []
     assert len(COMMITTED & set(total.outcomes)) >= 8
 
 
 @pytest.mark.slow
-def test_worlds_come_to_every_end_and_none_breaks_a_promise() -> None:
+def test_runs_have_every_outcome_and_violate_no_guarantee() -> None:
     total = tally(0, 80)
     assert total.violations == []
     assert set(total.outcomes) >= COMMITTED | {
@@ -51,12 +51,12 @@ def test_worlds_come_to_every_end_and_none_breaks_a_promise() -> None:
 
 
 @pytest.mark.slow
-def test_a_seed_replays() -> None:
+def test_a_seed_repeats_a_run() -> None:
     histories = [run(seed).history for seed in range(3)]
     assert [run(seed).history for seed in (2, 1, 0)] == histories[::-1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_bug_is_found(mutant: Mutant) -> None:
+def test_each_mutant_is_found(mutant: Mutant) -> None:
     assert hunt(mutant, violation_of, verbs=mutant.verbs).seed is not None

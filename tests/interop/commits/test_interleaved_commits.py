@@ -27,7 +27,7 @@ def test_nothing_is_lost_beside_delta_rs(tmp_path: Path) -> None:
     assert result.records.failed == {}
 
 
-def test_why_delta_rs_compacts_nothing_here(tmp_path: Path) -> None:
+def test_a_second_compaction_of_delta_rs_duplicates_rows(tmp_path: Path) -> None:
     # delta-rs' conflict check does not notice that another writer compacted the files, so rows double. Ours does.
     for number in range(4):
         write_deltalake(tmp_path, pa.table({"id": [number]}), mode="append")

@@ -17,7 +17,7 @@ from tests.interop.delta_spark.peer import Peer
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_column_mapping_by_turns(tmp_path: Path, peer: Peer, engine: Engine, mode: str) -> None:
+def test_column_mapping_in_turns(tmp_path: Path, peer: Peer, engine: Engine, mode: str) -> None:
     """Each library adds columns and rows to the other's table, and both read all versions."""
     for name in ("theirs", "ours"):
         path, table = tmp_path / name, f"delta.`{tmp_path / name}`"
@@ -63,7 +63,7 @@ def test_column_mapping_by_turns(tmp_path: Path, peer: Peer, engine: Engine, mod
 
 
 @pytest.mark.timeout(900)
-def test_variants_by_turns(tmp_path: Path, peer: Peer, engine: Engine) -> None:
+def test_variants_in_turns(tmp_path: Path, peer: Peer, engine: Engine) -> None:
     path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
     peer.sql(f"CREATE TABLE {table} (id LONG, v VARIANT, l ARRAY<VARIANT>) USING delta")
     parsed = "parse_json('{\"a\": ' || id || '}')"

@@ -61,7 +61,7 @@ def test_rows_and_schema(name: str, engine: Engine, outcomes: Outcomes) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CLONES))
-def test_a_clone_is_refused_where_nobody_allows_its_source(name: str, engine: Engine) -> None:
+def test_a_clone_is_refused_unless_allowed_roots_include_its_source(name: str, engine: Engine) -> None:
     with pytest.raises(PathOutsideTableError, match="allowed_roots"):
         rows(DeltaTable(TABLES[name].path), engine)
 
@@ -127,7 +127,7 @@ def test_changes(name: str, engine: Engine, outcomes: Outcomes) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_third_opinion(name: str, outcomes: Outcomes) -> None:
+def test_the_reader_of_duckdb_is_compared(name: str, outcomes: Outcomes) -> None:
     """DuckDB's reader (delta-kernel-rs) fails no test; the matrix shows where it differs."""
     table = TABLES[name]
     readable = [version for version in table.versions if version.rows is not None]

@@ -23,7 +23,7 @@ from tests.peers import plain
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("title", list(LINES))
-def test_others_read_it_and_delta_spark_goes_on(
+def test_other_readers_read_the_table_and_delta_spark_writes_to_it(
     title: str, tmp_path: Path, peer: Peer, pytestconfig: pytest.Config
 ) -> None:
     table = OurTable(tmp_path / "tables" / "our table")

@@ -33,7 +33,7 @@ MATCHES = ("MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE")
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(6))
-def test_both_write_both_tables_and_the_rows_stay_equal(tmp_path: Path, peer: Peer, seed: int) -> None:
+def test_tables_written_in_turns_have_equal_rows(tmp_path: Path, peer: Peer, seed: int) -> None:
     outcome = run_sequence(seed, tmp_path, other=DeltaSpark(peer, tmp_path / "rows"))
     assert outcome.difference == ""
     assert outcome.verbs.total() > outcome.refused.total(), outcome.refused

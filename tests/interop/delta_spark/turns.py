@@ -64,7 +64,7 @@ def rising_times(path: Path, peer: Peer) -> Iterator[None]:
 
 
 @pytest.mark.timeout(900)
-def test_the_time_inside_commits_rises_by_turns(tmp_path: Path, peer: Peer) -> None:
+def test_in_commit_timestamps_rise_when_writing_in_turns(tmp_path: Path, peer: Peer) -> None:
     path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
     with rising_times(path, peer):
         write_deltalake(path, rows(0), configuration=TIMED)
@@ -89,7 +89,7 @@ def test_the_time_inside_commits_rises_by_turns(tmp_path: Path, peer: Peer) -> N
 
 
 @pytest.mark.timeout(900)
-def test_delta_spark_goes_on_where_we_turned_the_time_on(tmp_path: Path, peer: Peer) -> None:
+def test_delta_spark_writes_after_we_enabled_in_commit_timestamps(tmp_path: Path, peer: Peer) -> None:
     path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
     write_deltalake(path, rows(0))
     write_deltalake(path, rows(10), mode="append")
@@ -109,7 +109,7 @@ def test_delta_spark_goes_on_where_we_turned_the_time_on(tmp_path: Path, peer: P
 
 
 @pytest.mark.timeout(900)
-def test_rows_keep_their_ids_by_turns(tmp_path: Path, peer: Peer) -> None:
+def test_rows_keep_their_ids_when_writing_in_turns(tmp_path: Path, peer: Peer) -> None:
     path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
     peer.sql(
         f"CREATE TABLE {table} (id BIGINT, part BIGINT) USING delta PARTITIONED BY (part) "
@@ -149,7 +149,9 @@ def test_rows_keep_their_ids_by_turns(tmp_path: Path, peer: Peer) -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("marks", [False, True], ids=["rewriting", "marking"])
-def test_rows_that_are_copied_by_turns_keep_their_ids(tmp_path: Path, peer: Peer, engine: Engine, marks: bool) -> None:
+def test_copied_rows_keep_their_ids_when_writing_in_turns(
+    tmp_path: Path, peer: Peer, engine: Engine, marks: bool
+) -> None:
     """delta-spark updates, merges and deletes in between, by rewrites or deletion vectors; rows that it deletes while
     we copy them are deleted in our files too.
     """
@@ -237,7 +239,7 @@ def alternating(first: int) -> pa.Table:
 
 
 @pytest.mark.timeout(900)
-def test_ids_that_we_gave_are_kept_once_delta_spark_keeps_them(tmp_path: Path, peer: Peer) -> None:
+def test_delta_spark_materializes_the_row_ids_that_we_assigned(tmp_path: Path, peer: Peer) -> None:
     path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
     peer.sql(
         f"CREATE TABLE {table} (id BIGINT, part BIGINT) USING delta "
@@ -262,7 +264,7 @@ def test_ids_that_we_gave_are_kept_once_delta_spark_keeps_them(tmp_path: Path, p
 
 
 @pytest.mark.timeout(900)
-def test_delta_spark_keeps_the_ids_that_we_gave_to_existing_rows(tmp_path: Path, peer: Peer) -> None:
+def test_delta_spark_keeps_the_row_ids_of_our_backfill(tmp_path: Path, peer: Peer) -> None:
     path, table = tmp_path / "t", f"delta.`{tmp_path / 't'}`"
     write_deltalake(path, rows(0), configuration={"delta.enableDeletionVectors": "true"})
     peer.sql(f"INSERT INTO {table} SELECT id, 1 FROM range(10, 20)")
@@ -290,9 +292,7 @@ def test_delta_spark_keeps_the_ids_that_we_gave_to_existing_rows(tmp_path: Path,
     ],
     ids=str,
 )
-def test_a_new_table_has_the_protocol_that_delta_spark_gives_it(
-    tmp_path: Path, peer: Peer, properties: dict[str, str]
-) -> None:
+def test_a_new_table_has_the_protocol_of_delta_spark(tmp_path: Path, peer: Peer, properties: dict[str, str]) -> None:
     """Except with a change data feed only: then the version numbers imply it, as in delta-rs, with more features."""
     DeltaTable.create(tmp_path / "ours", rows(0).schema, configuration=properties)
     texts = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
@@ -320,7 +320,7 @@ def test_names_of_properties_that_delta_spark_refuses_are_refused(tmp_path: Path
 
 
 @pytest.mark.parametrize("inline_bytes", [0, 1 << 10], ids=["in files", "in the log"])
-def test_deletion_vectors_by_turns(
+def test_deletion_vectors_in_turns(
     tmp_path: Path, peer: Peer, engine: Engine, inline_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Vectors of each library on files of the other; delta-spark, DuckDB, delta-rs and we read the same in every

@@ -154,7 +154,7 @@ def test_where_no_folder_can_be_locked_a_file_is(store, monkeypatch):
     test_put_if_match_moves_a_counter_without_losing_a_step(store)
 
 
-def test_a_store_travels_to_a_worker(store):
+def test_a_store_can_be_pickled(store):
     assert pickle.loads(pickle.dumps(store)) == store
 
 
