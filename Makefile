@@ -135,13 +135,13 @@ interop-commits-s3: $(installed) $(s3_server) ## Make a thousand commits to one 
 differential: $(installed) ## Run 10,000 random sequences of twelve verbs with this library and with delta-rs, and compare the rows (SEQUENCES=..., SEED=...)
 	@$(python) -m tests.differential $(if $(SEQUENCES),--sequences $(SEQUENCES)) $(if $(SEED),--seed $(SEED))
 
-simulate: $(installed) ## Simulate the commit protocol in 10,000 worlds, and check each world (SEEDS=..., FIRST=...; RECORD=file to continue later)
+simulate: $(installed) ## Simulate the commit protocol in 10,000 runs, and check each run (SEEDS=..., FIRST=...; RECORD=file to continue later)
 	@$(python) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES)) $(if $(RECORD),--record $(RECORD))
 
 simulate-orders: $(installed) ## Simulate two and three actors in all orders of their calls, at most 1,000 (ORDERS=...), and two actors with each fault at each call
 	@$(python) -m tests.simulation --orders $(if $(ORDERS),--limit $(ORDERS))
 
-simulate-verbs: $(installed) ## Simulate concurrent verbs with real data files in 2,000 worlds (SEEDS=..., FIRST=...)
+simulate-verbs: $(installed) ## Simulate concurrent verbs with real data files in 2,000 runs (SEEDS=..., FIRST=...)
 	@$(python) -m tests.verb_simulation $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(PROCESSES),--processes $(PROCESSES))
 
 simulate-mutants: $(installed) ## Put seventeen bugs into the commit protocol and forty-two into the verbs, and check that the simulation finds each bug

@@ -151,10 +151,10 @@ def _put(store: LocalStore, path: str, data: bytes) -> str:
 
 def _pairs(body: dict[str, Any], name: str) -> dict[str, Any]:
     """Maps as lists of pairs, which Arrow accepts."""
-    mended = dict(body)
+    converted = dict(body)
     for key, kind in _SCHEMA[name].items():
-        if pa.types.is_map(kind) and isinstance(mended.get(key), dict):
-            mended[key] = list(mended[key].items())
+        if pa.types.is_map(kind) and isinstance(converted.get(key), dict):
+            converted[key] = list(converted[key].items())
     if name == "metaData":
-        mended["format"] = mended["format"] | {"options": list(mended["format"]["options"].items())}
-    return mended
+        converted["format"] = converted["format"] | {"options": list(converted["format"]["options"].items())}
+    return converted

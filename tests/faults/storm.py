@@ -65,7 +65,7 @@ def storm(
     seed: int = 0,
     versions: int = 5,
     place: Place | None = None,
-    spoil: Callable[[], None] | None = None,
+    sabotage: Callable[[], None] | None = None,
     report: Callable[[int, int], None] = lambda commits, kills: None,
 ) -> Storm:
     """Write at least so many commits while at least so many processes are killed, then compare.
@@ -74,14 +74,14 @@ def storm(
         folder: an empty folder; the table is ``table`` in it, next to the ledgers.
         versions: the number of versions that all readers read in the end.
         place: the table's location, if it is elsewhere.
-        spoil: see ``writer.work``.
+        sabotage: see ``writer.work``.
         report: called with the progress about every second.
 
     Raises:
         AssertionError: a writer failed, or there was no progress.
     """
     place = place or Place(str(folder / "table"), folder / "table")
-    crew = _Crew(folder, place, random.Random(seed), seed, spoil)
+    crew = _Crew(folder, place, random.Random(seed), seed, sabotage)
     begun = time.monotonic()
     DeltaTable.create(place.location, SCHEMA, storage_options=place.options)
     store = open_store(place.location, place.options)
@@ -117,7 +117,7 @@ class _Crew:
     """The processes that write."""
 
     def __init__(
-        self, folder: Path, place: Place, chance: random.Random, seed: int, spoil: Callable[[], None] | None
+        self, folder: Path, place: Place, chance: random.Random, seed: int, sabotage: Callable[[], None] | None
     ) -> None:
         self.chance = chance
         self._place = place
@@ -125,7 +125,7 @@ class _Crew:
         self._folder = folder
         self._stop = folder / "stop"
         self._seed = seed
-        self._spoil = spoil
+        self._sabotage = sabotage
         self._hired = 0
         self._working: list[tuple[ForkServerProcess, bool]] = []
 
@@ -137,7 +137,7 @@ class _Crew:
         process = context().Process(
             target=work,
             args=(self._place.location, self._folder / f"{number}.ledger", self._stop, number, self._seed),
-            kwargs={"options": self._place.options, "dies_at": dies_at, "spoil": self._spoil},
+            kwargs={"options": self._place.options, "dies_at": dies_at, "sabotage": self._sabotage},
             daemon=True,
         )
         process.start()

@@ -44,7 +44,7 @@ def forget_who_was_first() -> None:
 
 
 def test_a_store_that_acknowledges_two_winners_is_detected(tmp_path: Path) -> None:
-    result = storm(tmp_path, commits=20, kills=0, versions=2, seed=5, spoil=forget_who_was_first)
+    result = storm(tmp_path, commits=20, kills=0, versions=2, seed=5, sabotage=forget_who_was_first)
     assert any("is not in the log" in violation for violation in result.verdict.violations)
 
 

@@ -37,7 +37,7 @@ def work(
     options: dict[str, str] | None = None,
     pause: float = 0.0,
     dies_at: int | None = None,
-    spoil: Callable[[], None] | None = None,
+    sabotage: Callable[[], None] | None = None,
 ) -> None:
     """Write until the file ``stop`` exists.
 
@@ -47,10 +47,10 @@ def work(
         options: storage options.
         pause: most seconds between two operations.
         dies_at: the step on the table's files before which the process kills itself.
-        spoil: breaks the process, to test that violations are found.
+        sabotage: breaks the process, to test that violations are found.
     """
-    if spoil is not None:
-        spoil()
+    if sabotage is not None:
+        sabotage()
     writer_ledger = Ledger(ledger)
     store = open_store(table, options)
     chance = random.Random(f"{seed}/{number}/waits")
@@ -70,7 +70,7 @@ def work(
         except StoreError as error:
             writer_ledger.fail(operation, error)
         except TableNotFoundError as error:  # after a double win, a writer finds another commit in place of its own
-            if spoil is None:
+            if sabotage is None:
                 raise
             writer_ledger.fail(operation, error)
         else:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tests.fuzz import corpus, runner
-from tests.fuzz.worker import choose, spoil
+from tests.fuzz.worker import choose, corrupt
 
 _FOLDER = Path(__file__).parents[2] / ".fuzz"
 _STEP = 1_000
@@ -32,7 +32,7 @@ def main() -> int:
         print(finding, flush=True)
         case = choose(seed, finding.number, tables)
         if case.table is not None and case.changed:
-            print(f"    kept in {spoil(case, _FOLDER / 'found' / f'{seed}-{finding.number}')}", flush=True)
+            print(f"    kept in {corrupt(case, _FOLDER / 'found' / f'{seed}-{finding.number}')}", flush=True)
 
     total = runner.Tally()
     begun = time.monotonic()

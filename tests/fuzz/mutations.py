@@ -109,11 +109,11 @@ def _bytes(rng: random.Random, data: bytes) -> tuple[str, bytes]:
             extra = rng.choice((b"\x00", b"\xff", b"\xef\xbb\xbf", b"\r\n", b"\x80\x80", b"{", b"[" * 2000, b'"'))
             return f"{extra[:4]!r} put in at {at}", data[:at] + extra + data[at:]
         case _:
-            spoiled = bytearray(data)
+            corrupted = bytearray(data)
             places = [rng.randrange(len(data)) for _ in range(rng.choice((1, 2, 8)))]
             for place in places:
-                spoiled[place] ^= 1 << rng.randrange(8)
-            return f"bits flipped at {places}", bytes(spoiled)
+                corrupted[place] ^= 1 << rng.randrange(8)
+            return f"bits flipped at {places}", bytes(corrupted)
 
 
 def _lines(rng: random.Random, data: bytes) -> tuple[str, bytes]:
@@ -142,14 +142,14 @@ def _json(rng: random.Random, data: bytes) -> tuple[str, bytes]:
         value = json.loads(lines[at])
     except (ValueError, RecursionError):
         return _bytes(rng, data)
-    said, value = _spoil(rng, value)
+    said, value = _corrupt(rng, value)
     # "replace" is for halves of surrogate pairs, which are possible as escapes but not as bytes.
     ascii_only = rng.random() < 0.7
     lines[at] = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     return f"line {at} {said}", b"\n".join(lines)
 
 
-def _spoil(rng: random.Random, root: Any) -> tuple[str, Any]:
+def _corrupt(rng: random.Random, root: Any) -> tuple[str, Any]:
     """Change one place in a JSON value, also inside text that contains JSON."""
     places = list(_places(root, ()))
     path = rng.choice(places) if places else ()
@@ -163,7 +163,7 @@ def _spoil(rng: random.Random, root: Any) -> tuple[str, Any]:
     shown = "/".join(map(str, path))
     if isinstance(value, str) and key in _PARSED and rng.random() < 0.8:
         try:
-            said, inner = _spoil(rng, json.loads(value))
+            said, inner = _corrupt(rng, json.loads(value))
         except (ValueError, RecursionError):
             return f"{shown} empty", _with(root, parent, key, "")
         return f"{shown} in it {said}", _with(root, parent, key, json.dumps(inner))

@@ -58,16 +58,16 @@ def test_equal_numbers_give_equal_inputs(tables: list[Path]) -> None:
 
 
 def test_a_corrupted_copy_is_restored(tables: list[Path], tmp_path: Path) -> None:
-    spoiled = 0
+    corrupted = 0
     for number in range(60):
         case = worker.choose(SEED, number, tables)
         if case.table is None or not case.changed:
             continue
-        root = worker.spoil(case, tmp_path)
-        spoiled += _contents(root) != _contents(case.table)
-        worker.mend(case, tmp_path)
+        root = worker.corrupt(case, tmp_path)
+        corrupted += _contents(root) != _contents(case.table)
+        worker.restore(case, tmp_path)
         assert _contents(root) == _contents(case.table)
-    assert spoiled > 20
+    assert corrupted > 20
 
 
 def test_every_kind_of_object_is_corrupted(tables: list[Path]) -> None:

@@ -85,7 +85,7 @@ def choose(seed: int, number: int, corpus: list[Path]) -> Input:
     )
 
 
-def spoil(case: Input, folder: Path) -> Path:
+def corrupt(case: Input, folder: Path) -> Path:
     """A corrupted copy of the input's table below ``folder``; an earlier copy is restored first."""
     assert case.table is not None
     root = folder / case.table.name
@@ -101,8 +101,8 @@ def spoil(case: Input, folder: Path) -> Path:
     return root
 
 
-def mend(case: Input, folder: Path) -> None:
-    """Undo ``spoil``."""
+def restore(case: Input, folder: Path) -> None:
+    """Undo ``corrupt``."""
     assert case.table is not None
     for path in case.changed:
         original, target = case.table / path, folder / case.table.name / path
@@ -148,7 +148,7 @@ def _judged(case: Input, scratch: Path, witnesses: Witnesses, note: object) -> V
     if case.schema is not None:
         return judge_schema(case.schema, note)
     try:
-        root = spoil(case, scratch)
+        root = corrupt(case, scratch)
         if case.sql is not None:
             return judge_predicate(root, case.sql, witnesses, note)
         alone = not any(root.glob("_delta_log/*.checkpoint.*")) and not any(root.glob("_delta_log/*.compacted.json"))
@@ -163,7 +163,7 @@ def _judged(case: Input, scratch: Path, witnesses: Witnesses, note: object) -> V
         others = witnesses if same_log else None
         return judge(root, case.version, others, note, grows=grows, sound=sound, disagrees=disagrees)
     finally:
-        mend(case, scratch)
+        restore(case, scratch)
 
 
 def _peak(*, reset: bool = False) -> int:

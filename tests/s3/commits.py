@@ -206,13 +206,13 @@ def forget_who_was_first() -> None:
     s3.S3Store.put_if_absent = racy  # type: ignore[method-assign]
 
 
-@pytest.mark.parametrize("spoil", [None, forget_who_was_first])
-def test_writers_that_are_killed_lose_nothing(server, location, tmp_path, spoil):
+@pytest.mark.parametrize("sabotage", [None, forget_who_was_first])
+def test_writers_that_are_killed_lose_nothing(server, location, tmp_path, sabotage):
     """Acknowledged commits exist once; a writer with the broken store is found."""
     place = Place(location, server.objects / location.removeprefix("s3://"), server.options)
-    kills = 0 if spoil else 24
-    result = storm(tmp_path, commits=24, kills=kills, processes=6, versions=3, seed=5, place=place, spoil=spoil)
-    if spoil:
+    kills = 0 if sabotage else 24
+    result = storm(tmp_path, commits=24, kills=kills, processes=6, versions=3, seed=5, place=place, sabotage=sabotage)
+    if sabotage:
         assert any("is not in the log" in violation for violation in result.verdict.violations)
         return
     assert result.killed == kills

@@ -1,1 +1,1 @@
-"""The commit protocol in a simulated world: real transactions, log, checkpoints and vacuum over a store in memory."""
+"""The commit protocol in simulated runs: real transactions, log, checkpoints and vacuum over a store in memory."""

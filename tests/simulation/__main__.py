@@ -1,4 +1,4 @@
-"""``make simulate``: run the commit protocol in thousands of simulated worlds and check each."""
+"""``make simulate``: run the commit protocol with thousands of seeds and check each run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tests.simulation.campaign import Tally, campaign, history_lines, shorten
 from tests.simulation.hunting import hunt_all
 from tests.simulation.mutants import MUTANTS, violation_of
-from tests.simulation.record import Record, RecordError, code_of_worlds, open_record
+from tests.simulation.record import Record, RecordError, code_of_runs, open_record
 from tests.simulation.runs import plan_of, run
 from tests.simulation.scenarios import PAIRS, TRIPLES, explored
 
@@ -31,11 +31,11 @@ console = Console(highlight=False, soft_wrap=True)
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10_000, help="number of worlds; default: 10,000")
+    parser.add_argument("--seeds", type=int, default=10_000, help="number of runs; default: 10,000")
     parser.add_argument("--first", type=int, default=0, help="the first seed; default: 0")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one for each processor")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the results in a file, or continue from it")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="print the calls of one world")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="print the calls of one run")
     parser.add_argument("--orders", action="store_true", help="instead of seeds: all orders of pairs and triples")
     parser.add_argument("--limit", type=int, default=1_000, help="the most orders of one scenario; default: 1,000")
     parser.add_argument("--mutants", action="store_true", help="instead of seeds: find the mutants")
@@ -88,7 +88,7 @@ def _sit(record: Record, processes: int) -> int:
         f"{processes} processes; {total.calls:,} calls, {total.versions:,} versions"
     )
     if record.path is not None:
-        console.print(f"the code of these worlds is {code_of_worlds()}")
+        console.print(f"the code of these runs is {code_of_runs()}")
     console.print(f"{len(total.shapes):,} distinct interleavings (up to the order of independent calls)")
     for outcome, number in total.outcomes.most_common():
         console.print(f"{number:>12,}  {outcome}", markup=False)
@@ -118,19 +118,20 @@ def _explore(limit: int, processes: int) -> int:
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         numbers = range(len(PAIRS) + len(TRIPLES))
         for result in pool.map(explored, numbers, [limit] * len(numbers)):
-            calm = result.calm
+            without_fault = result.without_fault
+            is_settled = without_fault.is_complete or without_fault.violation is not None
             broken += len(result.violations)
-            orders += calm.orders + result.faulty_orders
-            cut += result.cut > 0 or not calm.is_complete
+            orders += without_fault.orders + result.faulty_orders
+            cut += result.cut > 0 or not without_fault.is_complete
             console.print(
-                f"{result.name}: {calm.orders:,}{'' if calm.is_complete else '+'} orders of up to "
-                f"{max(calm.calls.values())} calls each ({calm.abandoned:,} given up as repeated), "
+                f"{result.name}: {without_fault.orders:,}{'' if without_fault.is_complete else '+'} orders of up to "
+                f"{max(without_fault.calls.values())} calls each ({without_fault.abandoned:,} given up as repeated), "
                 f"{result.faulty_orders:,} with one of {result.faults:,} faults"
                 f"{f'; cut after {limit // 20:,} orders each: {result.cut:,} of these' if result.cut else ''}"
-                f"{'' if calm.is_complete or calm.violation else f'; cut after {limit:,} without a fault'}",
+                f"{'' if is_settled else f'; cut after {limit:,} without a fault'}",
                 markup=False,
             )
-            for outcomes, number in calm.outcomes.most_common():
+            for outcomes, number in without_fault.outcomes.most_common():
                 console.print(f"{number:>12,}  {', '.join(outcomes)}", markup=False)
             for fault, what, history in result.violations[:_SHORTENED]:
                 console.print(f"with {fault}: {what}", markup=False)

@@ -89,7 +89,7 @@ class Actor:
     def attempt(self, verb: str, work: Callable[[], None]) -> None:
         """Run a verb that may fail; an error without an explanation is a violation."""
         self.store.trouble = False
-        self.begun = len(self.store.world.history)
+        self.begun = len(self.store.simulation.history)
         try:
             work()
         except DeltaError as error:
@@ -102,7 +102,7 @@ class Actor:
     @property
     def was_ahead(self) -> bool:
         """Whether the actor's clock was ahead at any time since its present verb began."""
-        return self.store.world.was_ahead(self.name, self.begun)
+        return self.store.simulation.was_ahead(self.name, self.begun)
 
     def _is_explained(self, error: DeltaError) -> bool:
         """Whether other actors' commits, or the actor's own clock, explain the error."""
@@ -182,23 +182,23 @@ class Actor:
         checkpoint(self._opened())
 
     def tear(self) -> None:
-        """Write a checkpoint with a store that keeps half of an object when its process dies."""
+        """Write a checkpoint with a store that keeps half of an object when its process crashes."""
         checkpoint(load_snapshot(self.store))
         path = self._random.choice(self.ledger.newest_checkpoint())
         self.ledger.torn(path)
         self.store.bucket.tear(path)
 
     def vacuum(self) -> None:
-        with self.store.world.at_once(self.name):
+        with self.store.simulation.at_once(self.name):
             vacuum(load_snapshot(self.store), dry_run=False)
 
     def cleanup(self) -> None:
-        with self.store.world.at_once(self.name):
+        with self.store.simulation.at_once(self.name):
             cleanup(load_snapshot(self.store), dry_run=False)
 
     def wait(self) -> None:
         """Wait until replaced files are older than the retention."""
-        self.store.world.sleep_for_hours(self._random.choice((2, 2, 50)))
+        self.store.simulation.sleep_for_hours(self._random.choice((2, 2, 50)))
 
     def look(self) -> None:
         """Read a version, another one, and the first one again, as long as each is guaranteed to be readable."""
@@ -261,7 +261,7 @@ class Actor:
         operation: dict[str, Any] = {"kind": kind, "id": f"{self.name} {self._operations}", "key": key, "rows": rows}
         operation["table"] = snapshot.metadata.id
         self._operations += 1
-        with self.store.world.at_once(self.name):
+        with self.store.simulation.at_once(self.name):
             work = OptimisticTransaction(snapshot, self.store, kind.upper(), {})
             removes = self._planned(work, snapshot, operation)
             if removes is not None:

@@ -9,13 +9,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from tests.simulation.founding import Founded, Founding, found_table
+from tests.simulation.creation import CreatedTable, Creation, create_initial_table
 from tests.simulation.runs import Plan, Report, plan_of, run, without
-from tests.simulation.world import Step
+from tests.simulation.simulation import Step
 
 _CHUNK = 50
 #: The number of tables that a process keeps, of about 250 kB each; without it, 2.6 GB after some hundred thousand
-#: worlds.
+#: runs.
 _TABLES = 10_000
 
 
@@ -53,7 +53,7 @@ class Tally:
         self.violations += other.violations
 
 
-def tally(first: int, count: int, made: Callable[[Founding], Founded] = found_table) -> Tally:
+def tally(first: int, count: int, made: Callable[[Creation], CreatedTable] = create_initial_table) -> Tally:
     """Run some seeds in this process.
 
     Args:
@@ -67,10 +67,10 @@ def tally(first: int, count: int, made: Callable[[Founding], Founded] = found_ta
 
 def _piece(first: int, count: int) -> Tally:
     """``tally`` in a worker process, which creates no table twice."""
-    return tally(first, count, _found_once)
+    return tally(first, count, _create_once)
 
 
-_found_once = lru_cache(_TABLES)(found_table)
+_create_once = lru_cache(_TABLES)(create_initial_table)
 
 
 def campaign(first: int, count: int, processes: int, done: Container[int] = frozenset()) -> Iterator[tuple[int, Tally]]:
@@ -93,7 +93,7 @@ def campaign(first: int, count: int, processes: int, done: Container[int] = froz
 
 
 def shorten(seed: int, tries: int = 8) -> tuple[Plan, Report]:
-    """The simplest world like the seed's that still has a violation.
+    """The simplest run like the seed's that still has a violation.
 
     Leaves out one part after the other, and tries so many orders each time.
     """
@@ -130,11 +130,15 @@ def _any_violation(plan: Plan, tries: int) -> tuple[Plan, Report] | None:
 
 def history_lines(history: list[Step]) -> Iterator[str]:
     """The history with one line for each call."""
-    for number, (call, fate) in enumerate(history):
-        what = [] if fate.effect == 1 else ["not done" if fate.effect == 0 else f"done {fate.effect} times"]
-        what += ["done later"] if fate.late else []
-        what += {"result": [], "error": ["told as an error"], "death": ["the caller dies"]}[fate.answer]
-        what += [f"{fate.stale:.0f} ms behind"] if fate.stale else []
-        what += [f"its clock {fate.clock / 60_000:.0f} minutes behind"] if fate.clock is not None else []
+    for number, (call, fault_plan) in enumerate(history):
+        what = (
+            []
+            if fault_plan.effect == 1
+            else ["not done" if fault_plan.effect == 0 else f"done {fault_plan.effect} times"]
+        )
+        what += ["done later"] if fault_plan.late else []
+        what += {"result": [], "error": ["answered with an error"], "crash": ["the caller crashes"]}[fault_plan.answer]
+        what += [f"{fault_plan.stale:.0f} ms behind"] if fault_plan.stale else []
+        what += [f"its clock {fault_plan.clock / 60_000:.0f} minutes behind"] if fault_plan.clock is not None else []
         path = call.path.replace("0" * 16, "…") or "the whole folder"
         yield f"{number:>5}  {call.actor:<12}  {call.verb:<6}  {path}{'   ' + ', '.join(what) if what else ''}"

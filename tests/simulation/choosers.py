@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from tests.simulation.world import FASTEST_CLOCK, SLOWEST_CLOCK, Call, Fate
+from tests.simulation.simulation import FASTEST_CLOCK, SLOWEST_CLOCK, Call, FaultPlan
 
-_FINE = Fate()
+_FINE = FaultPlan()
 _CHANGES = ("put", "delete")
 
 
 @dataclass(frozen=True)
-class Weather:
+class FaultRates:
     """The probability of each fault of a call.
 
     Attributes:
@@ -21,7 +21,7 @@ class Weather:
         late: the answer is an error, and the effect comes some time later.
         twice: the effect happens, the answer is lost, and the network repeats the call.
         outage: no call of the actor succeeds for a while.
-        death: the actor dies before or after the call.
+        crash: the actor crashes before or after the call.
         stale: a listing does not show new objects.
         clock: the actor's clock is set back, set far ahead, or corrected.
     """
@@ -31,22 +31,25 @@ class Weather:
     late: float = 0
     twice: float = 0
     outage: float = 0
-    death: float = 0
+    crash: float = 0
     stale: float = 0
     clock: float = 0
 
 
-CALM = Weather()
-WEATHERS: tuple[tuple[int, Weather], ...] = (
-    (4, CALM),
-    (3, Weather(lost=0.03, unanswered=0.03, late=0.02, twice=0.02, death=0.003)),
-    (1, Weather(unanswered=0.1, twice=0.1)),
-    (1, Weather(late=0.08, lost=0.02, death=0.02)),
-    (2, Weather(outage=0.03, late=0.01)),
-    (1, Weather(death=0.03)),
-    (2, Weather(stale=0.3, lost=0.01)),
-    (1, Weather(clock=0.05, lost=0.01)),
-    (2, Weather(lost=0.01, unanswered=0.01, late=0.01, twice=0.01, outage=0.002, death=0.003, stale=0.1, clock=0.01)),
+NO_FAULTS = FaultRates()
+RATES: tuple[tuple[int, FaultRates], ...] = (
+    (4, NO_FAULTS),
+    (3, FaultRates(lost=0.03, unanswered=0.03, late=0.02, twice=0.02, crash=0.003)),
+    (1, FaultRates(unanswered=0.1, twice=0.1)),
+    (1, FaultRates(late=0.08, lost=0.02, crash=0.02)),
+    (2, FaultRates(outage=0.03, late=0.01)),
+    (1, FaultRates(crash=0.03)),
+    (2, FaultRates(stale=0.3, lost=0.01)),
+    (1, FaultRates(clock=0.05, lost=0.01)),
+    (
+        2,
+        FaultRates(lost=0.01, unanswered=0.01, late=0.01, twice=0.01, outage=0.002, crash=0.003, stale=0.1, clock=0.01),
+    ),
 )
 
 
@@ -55,7 +58,7 @@ class Seeded:
 
     Args:
         seed: the same seed gives the same run.
-        weather: the faults that may happen; it may be changed while the world runs.
+        fault_rates: the faults that may happen; it may be changed during the run.
 
     There are three kinds of order: a random actor for each call; mostly the same actor as before; or the actor with the
     highest rank, which sometimes loses its rank. The last kind finds bugs that need few switches at the right calls. In
@@ -63,9 +66,9 @@ class Seeded:
     it has read may be gone.
     """
 
-    def __init__(self, seed: int | str, weather: Weather) -> None:
+    def __init__(self, seed: int | str, fault_rates: FaultRates) -> None:
         self._random = random.Random(f"{seed} order")
-        self.weather = weather
+        self.fault_rates = fault_rates
         self._staying = self._random.choice((None, 0.0, 0.5, 0.9))  # None: by rank
         self._demoting = self._random.choice((0.02, 0.1, 0.3))
         self._ranks: dict[str, float] = {}
@@ -110,33 +113,35 @@ class Seeded:
         self._last = calls[chosen].actor
         return chosen
 
-    def fate(self, call: Call) -> Fate:
-        weather = self.weather
-        if weather is CALM:
+    def fault_plan(self, call: Call) -> FaultPlan:
+        fault_rates = self.fault_rates
+        if fault_rates is NO_FAULTS:
             return _FINE
         chance = self._random.random
         out = self._out.get(call.actor, 0)
         if out:
             self._out[call.actor] = out - 1
-            return Fate(int(chance() < 0.1), "error")
+            return FaultPlan(int(chance() < 0.1), "error")
         roll = chance()
         changes = call.verb in _CHANGES
-        if (roll := roll - weather.lost) < 0:
-            return Fate(0, "error")
-        if (roll := roll - weather.unanswered) < 0:
-            return Fate(1, "error")
-        if (roll := roll - weather.late) < 0:
-            return Fate(0, "death" if chance() < 0.2 else "error", late=changes)
-        if (roll := roll - weather.twice) < 0:
-            return Fate(2)
-        if (roll := roll - weather.outage) < 0:
+        if (roll := roll - fault_rates.lost) < 0:
+            return FaultPlan(0, "error")
+        if (roll := roll - fault_rates.unanswered) < 0:
+            return FaultPlan(1, "error")
+        if (roll := roll - fault_rates.late) < 0:
+            return FaultPlan(0, "crash" if chance() < 0.2 else "error", late=changes)
+        if (roll := roll - fault_rates.twice) < 0:
+            return FaultPlan(2)
+        if (roll := roll - fault_rates.outage) < 0:
             self._out[call.actor] = int(5 + 55 * chance())
-            return Fate(int(chance() < 0.5), "error")
-        if (roll := roll - weather.death) < 0:
-            return Fate(int(chance() < 0.5), "death")
-        if call.verb == "list" and (roll := roll - weather.stale) < 0:
-            return Fate(stale=1000 * chance(), some=int(1000 * chance()) if chance() < 0.5 else 0)
-        if roll - weather.clock < 0:
+            return FaultPlan(int(chance() < 0.5), "error")
+        if (roll := roll - fault_rates.crash) < 0:
+            return FaultPlan(int(chance() < 0.5), "crash")
+        if call.verb == "list" and (roll := roll - fault_rates.stale) < 0:
+            return FaultPlan(stale=1000 * chance(), some=int(1000 * chance()) if chance() < 0.5 else 0)
+        if roll - fault_rates.clock < 0:
             way = chance()
-            return Fate(clock=-FASTEST_CLOCK * chance() if way < 0.2 else SLOWEST_CLOCK * chance() if way < 0.7 else 0)
+            return FaultPlan(
+                clock=-FASTEST_CLOCK * chance() if way < 0.2 else SLOWEST_CLOCK * chance() if way < 0.7 else 0
+            )
         return _FINE

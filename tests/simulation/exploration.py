@@ -16,14 +16,15 @@ from lakehouse_lib.log.cache import CACHE
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import optimistic_transaction
 from tests.simulation.actors import Actor
-from tests.simulation.choosers import CALM, Seeded
+from tests.simulation.choosers import NO_FAULTS, Seeded
+from tests.simulation.creation import CREATOR
 from tests.simulation.hooks import hooks_watched
 from tests.simulation.ledger import Ledger, Terms, Violation
 from tests.simulation.runs import audit
 from tests.simulation.shortcuts import remembered
+from tests.simulation.simulation import Call, FaultPlan, Simulation, Step
 from tests.simulation.store import Bucket, SimulatedStore
 from tests.simulation.traces import independent, shape
-from tests.simulation.world import Call, Fate, Step, World
 
 _HOUR = 3_600_000.0
 
@@ -35,7 +36,7 @@ class Scenario:
     Args:
         name: the name of the pair or triple.
         actors: the verbs of each actor, on a version that it has open.
-        founding: the verbs that create the table.
+        creation: the verbs that create the table.
         with_hooks: whether post-commit hooks (checksum, checkpoint, cleanup) run.
         version: the open version of the actors; default: the last one.
         others_clean_up: whether another engine deletes commits as soon as a checkpoint covers them.
@@ -43,7 +44,7 @@ class Scenario:
 
     name: str
     actors: Mapping[str, Callable[[Actor], None]]
-    founding: Callable[[Actor], None]
+    creation: Callable[[Actor], None]
     reorders_appends: bool = False
     with_hooks: bool = True
     version: int | None = None
@@ -52,11 +53,11 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Fault:
-    """The number of an actor's call, from 0, and its fate."""
+    """The number of an actor's call, from 0, and its fault plan."""
 
     actor: str
     number: int
-    fate: Fate
+    fault_plan: FaultPlan
 
 
 @dataclass
@@ -120,14 +121,14 @@ class _Search:
         self._at += 1
         return calls.index(turn.chosen)
 
-    def fate(self, call: Call) -> Fate:
+    def fault_plan(self, call: Call) -> FaultPlan:
         number = self.made[call.actor]
         self.made[call.actor] += 1
         fault = self._fault
         if fault is not None and (call.actor, number) == (fault.actor, fault.number):
-            late = fault.fate.late and call.verb in ("put", "delete")
-            return fault.fate._replace(late=late)
-        return Fate()
+            late = fault.fault_plan.late and call.verb in ("put", "delete")
+            return fault.fault_plan._replace(late=late)
+        return FaultPlan()
 
     def advance(self) -> bool:
         """Go to the next order; False if there is none."""
@@ -146,24 +147,24 @@ class _Stage:
     """A table in the state that the actors find, for one run after the other."""
 
     def __init__(self, scenario: Scenario) -> None:
-        world = World(Seeded(scenario.name, CALM), scenario.name)
+        simulation = Simulation(Seeded(scenario.name, NO_FAULTS), scenario.name)
         ledger = Ledger(
-            lambda: world.now,
+            lambda: simulation.now,
             Terms(_HOUR, 24 * _HOUR, scenario.reorders_appends, others_clean_up=scenario.others_clean_up),
         )
         bucket = Bucket(ledger.watch)
-        founder = Actor("founder", SimulatedStore(world, bucket, "founder"), ledger)
+        creator = Actor(CREATOR, SimulatedStore(simulation, bucket, CREATOR), ledger)
         with hooks_watched(lambda *_: False), remembered():
-            world.run({"founder": lambda: scenario.founding(founder)})
+            simulation.run({CREATOR: lambda: scenario.creation(creator)})
         self.is_in_trouble: Callable[[str], bool] = lambda _: False
-        self._scenario, self._ledger, self._bucket, self._now = scenario, ledger, bucket, world.now + 60_000
+        self._scenario, self._ledger, self._bucket, self._now = scenario, ledger, bucket, simulation.now + 60_000
 
-    def play(self, search: _Search) -> tuple[World, dict[str, Actor]]:
-        """Run the actors in the order of ``search``. An error is raised with the world's history."""
+    def play(self, search: _Search) -> tuple[Simulation, dict[str, Actor]]:
+        """Run the actors in the order of ``search``. An error is raised with the run's history."""
         search.begin()
-        world = World(search, self._scenario.name, has_time=False)
-        world.now = self._now
-        ledger = self._ledger.copy(lambda: world.now)
+        simulation = Simulation(search, self._scenario.name, has_time=False)
+        simulation.now = self._now
+        ledger = self._ledger.copy(lambda: simulation.now)
         bucket = Bucket(ledger.watch)
         bucket.objects = dict(self._bucket.objects)
         actors: dict[str, Actor] = {}
@@ -172,23 +173,23 @@ class _Stage:
         )
         CACHE.clear()  # otherwise a run would call the store less often than the run before
         for name in self._scenario.actors:
-            actors[name] = Actor(name, SimulatedStore(world, bucket, name), ledger)
+            actors[name] = Actor(name, SimulatedStore(simulation, bucket, name), ledger)
             actors[name].snapshot = (
                 load_snapshot(actors[name].store, self._scenario.version) if bucket.objects else None
             )
             actors[name].retries = (None,)
-        auditor = Actor("auditor", SimulatedStore(world, bucket, "auditor"), ledger)
+        auditor = Actor("auditor", SimulatedStore(simulation, bucket, "auditor"), ledger)
         try:
-            world.run({name: lambda name=name: self._scenario.actors[name](actors[name]) for name in actors})  # type: ignore[misc]
-            world.chooser = Seeded(0, CALM)
-            length = len(world.history)
-            world.run({"auditor": lambda: audit(auditor)})
-            del world.history[length:]
+            simulation.run({name: lambda name=name: self._scenario.actors[name](actors[name]) for name in actors})  # type: ignore[misc]
+            simulation.chooser = Seeded(0, NO_FAULTS)
+            length = len(simulation.history)
+            simulation.run({"auditor": lambda: audit(auditor)})
+            del simulation.history[length:]
         except _Repeated:
             raise
         except Exception as error:
-            raise _Failure(str(error) if isinstance(error, Violation) else repr(error), world.history) from error
-        return world, actors
+            raise _Failure(str(error) if isinstance(error, Violation) else repr(error), simulation.history) from error
+        return simulation, actors
 
 
 class _Failure(Exception):
@@ -213,9 +214,9 @@ def explore(
     with hooks_watched(lambda _, root: stage.is_in_trouble(root)), remembered(), hooks:
         while limit is None or result.orders < limit:
             try:
-                world, actors = stage.play(search)
+                simulation, actors = stage.play(search)
                 result.orders += 1
-                result.shapes.add(shape([step.call for step in world.history]))
+                result.shapes.add(shape([step.call for step in simulation.history]))
                 result.outcomes[tuple(outcome for actor in actors.values() for outcome in actor.outcomes)] += 1
             except _Repeated:
                 result.abandoned += 1

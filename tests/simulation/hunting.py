@@ -11,7 +11,7 @@ from unittest import mock
 
 from rich.console import Console
 
-#: The number of seeds within which each mutant must be found, in worlds whose actors run only its verbs.
+#: The number of seeds within which each mutant must be found, in runs whose actors run only its verbs.
 BUDGET = 500
 
 #: The replacements, by owner and name.
@@ -39,9 +39,9 @@ def instead(where: Any, name: str, what: Any) -> Callable[[], list[Patch]]:
     return lambda: [(where, name, what)]
 
 
-class Worlds(Protocol):
+class SeedRun(Protocol):
     def __call__(self, seed: int, verbs: Sequence[str] = ()) -> str | None:
-        """The violation in the world of a seed, whose actors run only ``verbs`` if there are any."""
+        """The violation in the run of a seed, whose actors run only ``verbs`` if there are any."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Hunt:
     violation: str | None
 
 
-def hunt(mutant: Mutant, worlds: Worlds, first: int = 0, budget: int = BUDGET, *, verbs: Sequence[str] = ()) -> Hunt:
+def hunt(mutant: Mutant, run_seed: SeedRun, first: int = 0, budget: int = BUDGET, *, verbs: Sequence[str] = ()) -> Hunt:
     """Run seed after seed until one shows the bug.
 
     Raises:
@@ -61,7 +61,7 @@ def hunt(mutant: Mutant, worlds: Worlds, first: int = 0, budget: int = BUDGET, *
     """
     with mutant.alive():
         for seed in range(first, first + budget):
-            violation = worlds(seed, verbs)
+            violation = run_seed(seed, verbs)
             if violation is None:
                 continue
             if "mutants.py" in violation.rpartition('  File "')[2]:  # the innermost frame
@@ -70,13 +70,13 @@ def hunt(mutant: Mutant, worlds: Worlds, first: int = 0, budget: int = BUDGET, *
     return Hunt(budget, None, None)
 
 
-def hunt_all(mutants: Sequence[Mutant], worlds: Worlds, first: int, console: Console) -> int:
-    """Search each mutant in worlds of its verbs, and print each result. Returns how many were not found."""
+def hunt_all(mutants: Sequence[Mutant], run_seed: SeedRun, first: int, console: Console) -> int:
+    """Search each mutant in runs of its verbs, and print each result. Returns how many were not found."""
     missing = []
     console.print("   seed  seconds  mutant: what it broke")
     for mutant in mutants:
         begun = time.monotonic()
-        result = hunt(mutant, worlds, first, verbs=mutant.verbs)
+        result = hunt(mutant, run_seed, first, verbs=mutant.verbs)
         if result.violation is None:
             missing.append(mutant.name)
             what, seed = "NOT FOUND", "-"

@@ -18,8 +18,8 @@ from lakehouse_lib.errors import CommitFailedError
 from lakehouse_lib.log import file_names
 from tests.simulation.log_files import actions_of, checkpoint_of
 from tests.simulation.operations import NOTHING, Rows, applied, replayed, row_ids
-from tests.simulation.refusals import Attempt, is_founded
-from tests.simulation.world import SLOWEST_CLOCK
+from tests.simulation.refusals import Attempt, has_reason
+from tests.simulation.simulation import SLOWEST_CLOCK
 
 _DAY = 86_400_000
 
@@ -135,7 +135,7 @@ class Ledger:
     def conflicted(self, attempt: Attempt, error: CommitFailedError) -> None:
         """Check that a refused operation had a conflict with the winning commit in the error."""
         self.refused(attempt.operation["id"])
-        if attempt.operation["table"] == self.table_id and not is_founded(
+        if attempt.operation["table"] == self.table_id and not has_reason(
             error,
             attempt,
             self.states,

@@ -197,5 +197,5 @@ MUTANTS = (
 
 
 def violation_of(seed: int, verbs: Sequence[str] = ()) -> str | None:
-    """The violation in the world of a seed, whose actors run only ``verbs`` if there are any."""
+    """The violation in the run of a seed, whose actors run only ``verbs`` if there are any."""
     return run(plan_of(seed, verbs)).violation

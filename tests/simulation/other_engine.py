@@ -8,9 +8,9 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.snapshot import load_snapshot
 from tests.simulation.actors import Actor
-from tests.simulation.choosers import CALM, Seeded
+from tests.simulation.choosers import NO_FAULTS, Seeded
+from tests.simulation.simulation import Call, FaultPlan, Simulation
 from tests.simulation.store import SimulatedStore
-from tests.simulation.world import Call, Fate, World
 
 #: Properties of a table that allow this.
 AT_ONCE: Mapping[str, str] = {
@@ -19,11 +19,11 @@ AT_ONCE: Mapping[str, str] = {
 }
 
 
-class _Instant(World):
-    """The store of the other engine: all its calls take one call of the world."""
+class _Instant(Simulation):
+    """The store of the other engine: all its calls take one call of the simulation."""
 
-    def pause(self, call: Call) -> Fate:
-        return Fate()
+    def pause(self, call: Call) -> FaultPlan:
+        return FaultPlan()
 
 
 def overtake(actor: Actor) -> None:
@@ -33,8 +33,8 @@ def overtake(actor: Actor) -> None:
 
 
 def _overtake(actor: Actor) -> None:
-    instant = _Instant(Seeded(actor.name, CALM), actor.name)
-    instant.now = actor.store.world.now
+    instant = _Instant(Seeded(actor.name, NO_FAULTS), actor.name)
+    instant.now = actor.store.simulation.now
     name = f"{actor.name}'s other engine after {len(actor.ledger.states)}"
     other = Actor(name, SimulatedStore(instant, actor.store.bucket, actor.name), actor.ledger)
     for number in range(2):

@@ -1,7 +1,7 @@
-"""The record of a campaign that takes several sittings: a file keeps the finished worlds, and the next sitting
+"""The record of a campaign that takes several sittings: a file keeps the finished runs, and the next sitting
 continues.
 
-Only worlds of the same code count together. So the file has a digest of the files that worlds load. Files that no world
+Only runs of the same code count together. So the file has a digest of the files that runs load. Files that no run
 loads (another store, an engine) may change meanwhile.
 """
 
@@ -27,7 +27,7 @@ import pyarrow as pa
 from tests.simulation.campaign import Tally
 
 _ROOT = Path(__file__).parents[2]
-#: A program that runs enough worlds to load all files that worlds load, lazy imports included, and prints the files.
+#: A program that makes enough runs to import all files that runs import, and prints the files.
 _LOADING = """
 import sys
 from tests.simulation.campaign import tally
@@ -97,7 +97,7 @@ def open_record(path: Path | None, first: int, count: int) -> Iterator[Record]:
         path: None: no record is kept.
 
     Raises:
-        RecordError: the file is not a record, or has other seeds or worlds of other code; or another process has it
+        RecordError: the file is not a record, or has other seeds or runs of other code; or another process has it
             open.
         OSError: the file cannot be written.
     """
@@ -142,22 +142,22 @@ def _read(path: Path, first: int, count: int) -> Record:
 
 
 def _identity(first: int, count: int) -> dict[str, object]:
-    """The values that must be equal for worlds to count together."""
+    """The values that must be equal for runs to count together."""
     versions = f"Python {platform.python_version()}, pyarrow {pa.__version__}"
-    return {"first seed": first, "number of seeds": count, "code": code_of_worlds(), "libraries": versions}
+    return {"first seed": first, "number of seeds": count, "code": code_of_runs(), "libraries": versions}
 
 
 @cache
-def code_of_worlds() -> str:
-    """A digest of ``files_of_worlds``."""
+def code_of_runs() -> str:
+    """A digest of ``files_of_runs``."""
     digest = hashlib.blake2b(digest_size=16)
-    for path in files_of_worlds():
+    for path in files_of_runs():
         digest.update(f"{path.relative_to(_ROOT)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-def files_of_worlds() -> list[Path]:
-    """The project's own files that worlds load, sorted."""
+def files_of_runs() -> list[Path]:
+    """The project's own files that runs load, sorted."""
     done = subprocess.run([sys.executable, "-c", _LOADING], cwd=_ROOT, capture_output=True, text=True, check=True)
     files = {path for path in map(Path, done.stdout.splitlines()) if path.is_relative_to(_ROOT)}
     return sorted(path for path in files if ".venv" not in path.parts)

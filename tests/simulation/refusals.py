@@ -50,7 +50,7 @@ class Attempt:
     retries: int | None
 
 
-def is_founded(
+def has_reason(
     error: CommitFailedError,
     attempt: Attempt,
     versions: Sequence[Version],

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from lakehouse_lib.errors import DeltaError, RetentionError
 from lakehouse_lib.snapshot import load_snapshot
 from tests.simulation.actors import VERBS, Actor
-from tests.simulation.choosers import CALM, WEATHERS, Seeded, Weather
-from tests.simulation.founding import Founded, Founding, FoundingError, Work, found_table
+from tests.simulation.choosers import NO_FAULTS, RATES, FaultRates, Seeded
+from tests.simulation.creation import CREATOR, CreatedTable, Creation, CreationError, Work, create_initial_table
 from tests.simulation.hooks import hooks_watched
 from tests.simulation.ledger import Ledger, Terms, Violation
 from tests.simulation.other_engine import AT_ONCE, overtake
 from tests.simulation.shortcuts import remembered
+from tests.simulation.simulation import Simulation, Step
 from tests.simulation.store import Bucket, SimulatedStore
 from tests.simulation.traces import shape
-from tests.simulation.world import Step, World
 
 _HOUR = 3_600_000.0
 _RETENTION_HOURS = 1
@@ -42,11 +42,11 @@ class Plan:
         reorders_appends: the table is WriteSerializable, not Serializable.
         has_times: commits have in-commit timestamps.
         has_row_ids: the table has row tracking.
-        founding: the verbs before the actors begin, without faults.
+        creation: the verbs before the actors begin, without faults.
         held: actor -> the version of that time that it has open and uses first.
         remade: the verbs on a new table that replaces the deleted table; None: the table is not replaced.
         age: age of the table in hours, when the actors begin.
-        weather: the faults while the actors work.
+        fault_rates: the faults while the actors work.
         actors: the verbs of each actor.
         others_clean_up: one actor is another engine, which deletes commits as soon as a checkpoint covers them.
     """
@@ -57,11 +57,11 @@ class Plan:
     reorders_appends: bool
     has_times: bool
     has_row_ids: bool
-    founding: tuple[Work, ...]
+    creation: tuple[Work, ...]
     held: tuple[tuple[str, int], ...]
     remade: tuple[Work, ...] | None
     age: float
-    weather: Weather
+    fault_rates: FaultRates
     actors: tuple[tuple[str, tuple[Work, ...]], ...]
     others_clean_up: bool = False
 
@@ -72,7 +72,7 @@ class Report:
 
     Attributes:
         violation: the guarantee that was broken, or None.
-        digest: a digest of every call and its fate; equal for equal runs.
+        digest: a digest of every call and its fault plan; equal for equal runs.
         shape: equal for runs that differ only by the order of independent calls and by file names.
     """
 
@@ -86,7 +86,7 @@ class Report:
 
 
 def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
-    """The world of a seed, whose actors run only ``verbs`` if there are any."""
+    """The plan of a seed, whose actors run only ``verbs`` if there are any."""
     dice = random.Random(f"{seed} plan")
     # With all verbs, the few verbs that must meet seldom do.
     some = list(VERBS) if dice.random() < 0.2 else dice.sample(list(VERBS), dice.randint(2, 5))
@@ -99,18 +99,18 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
 
     actors = [f"actor{number}" for number in range(dice.choice((2, 2, 3, 3, 4)))]
     more = random.Random(f"{seed} features")
-    founding, held = ["append"] * dice.randint(0, 2), {}
+    creation, held = ["append"] * dice.randint(0, 2), {}
     people = {name: works(name, dice.randint(1, 3)) for name in actors}
     is_old = "cleanup" in verbs and more.random() < 0.2
     if is_old:  # an actor cleans up files and commits that others still use
-        founding = ["append"] * more.randint(4, 5)
-        founding.insert(more.randint(3, len(founding)), more.choice(("checkpoint", "checkpoint", "tear")))
+        creation = ["append"] * more.randint(4, 5)
+        creation.insert(more.randint(3, len(creation)), more.choice(("checkpoint", "checkpoint", "tear")))
         held = {name: more.randint(0, 2) for name in actors[1:]}
         people[actors[0]] = (Work("cleanup", f"{seed} cleanup"), *people[actors[0]][1:])
     remade = None
     if not is_old and more.random() < 0.04:
-        founding = ["append"] * more.randint(0, 3)
-        held = {name: more.randint(0, len(founding)) for name in actors}
+        creation = ["append"] * more.randint(0, 3)
+        held = {name: more.randint(0, len(creation)) for name in actors}
         remade = tuple(Work("append", f"{seed} again {number}") for number in range(more.randint(0, 4)))
     others_clean_up = not is_old and remade is None and random.Random(f"{seed} others").random() < 0.03
     if others_clean_up:
@@ -122,9 +122,9 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
     works_before = tuple(
         # An old table has many appends, of which only the checkpoint differs.
         Work(verb, f"{number} {more.randrange(_VARIANTS) if number < 2 - 2 * is_old or verb != 'append' else ''}")
-        for number, verb in enumerate(founding)
+        for number, verb in enumerate(creation)
     )
-    weathers = [weather for _, weather in WEATHERS]
+    rates = [fault_rates for _, fault_rates in RATES]
     return Plan(
         seed,
         interval=dice.choice((1, 2, 3, 100, 100, 100, 100, 100, 100)),
@@ -132,11 +132,11 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         reorders_appends=dice.random() < 0.25,
         has_times=more.random() < 0.3,
         has_row_ids=more.random() < 0.3,
-        founding=works_before,
+        creation=works_before,
         held=tuple(held.items()),
         remade=remade,
         age=50 if is_old else dice.choice((0.01, 0.01, 2, 50)),  # objects older than two seconds are cached
-        weather=dice.choices(weathers, [weight for weight, _ in WEATHERS])[0],
+        fault_rates=dice.choices(rates, [weight for weight, _ in RATES])[0],
         actors=tuple(people.items()),
         others_clean_up=others_clean_up,
     )
@@ -156,7 +156,7 @@ def configuration_of(plan: Plan) -> dict[str, str]:
     }
 
 
-def founding_of(plan: Plan) -> Founding:
+def creation_of(plan: Plan) -> Creation:
     terms = Terms(
         _RETENTION_HOURS * _HOUR,
         _LOG_RETENTION_HOURS * _HOUR,
@@ -165,35 +165,35 @@ def founding_of(plan: Plan) -> Founding:
         plan.has_row_ids,
         plan.others_clean_up,
     )
-    return Founding(tuple(configuration_of(plan).items()), terms, plan.founding)
+    return Creation(tuple(configuration_of(plan).items()), terms, plan.creation)
 
 
-def run(plan: Plan | int, made: Callable[[Founding], Founded] = found_table) -> Report:
-    """Run a world.
+def run(plan: Plan | int, made: Callable[[Creation], CreatedTable] = create_initial_table) -> Report:
+    """Run the actors of a plan, or of a seed.
 
     Args:
-        made: tables at the beginning of worlds; a caller that runs many worlds of the same code may keep them.
+        made: makes the initial table; a caller with many runs of the same code may keep the tables.
     """
     if isinstance(plan, int):
         plan = plan_of(plan)
-    founding = founding_of(plan)
+    creation = creation_of(plan)
     try:
-        start = made(founding)
-    except FoundingError as error:
+        start = made(creation)
+    except CreationError as error:
         calls = [step.call for step in error.history]
         return Report(len(calls), 0, error.what, digest_of(error.history), shape(calls), history=error.history)
-    chooser = Seeded(plan.seed, CALM)
-    world = World(chooser, plan.seed)
-    world.now, world.history = start.now, list(start.history)
-    ledger = start.ledger.copy(lambda: world.now)
+    chooser = Seeded(plan.seed, NO_FAULTS)
+    simulation = Simulation(chooser, plan.seed)
+    simulation.now, simulation.history = start.now, list(start.history)
+    ledger = start.ledger.copy(lambda: simulation.now)
     bucket = Bucket(ledger.watch)
     bucket.objects = dict(start.objects)
 
     def actor(name: str) -> Actor:
-        return Actor(name, SimulatedStore(world, bucket, name), ledger)
+        return Actor(name, SimulatedStore(simulation, bucket, name), ledger)
 
     people = [(actor(name), works) for name, works in plan.actors]
-    founder, auditor = actor("founder"), actor("auditor")
+    creator, auditor = actor(CREATOR), actor("auditor")
 
     def open_held() -> None:
         for name, version in plan.held:
@@ -211,19 +211,19 @@ def run(plan: Plan | int, made: Callable[[Founding], Founded] = found_table) -> 
 
         return work
 
-    def make_anew() -> None:
+    def recreate() -> None:
         nonlocal ledger
-        ledger = Ledger(lambda: world.now, founding.terms)
+        ledger = Ledger(lambda: simulation.now, creation.terms)
         bucket.objects.clear()
         bucket.watch = ledger.watch
-        for actor in (founder, auditor, *(person for person, _ in people)):
+        for actor in (creator, auditor, *(person for person, _ in people)):
             actor.ledger = ledger
-        founder.create(configuration_of(plan))
+        creator.create(configuration_of(plan))
         for work in plan.remade or ():
-            founder.do(*work)
+            creator.do(*work)
 
     violation = None
-    people_by_root = {actor.store.root: actor for actor in (founder, auditor, *(person for person, _ in people))}
+    people_by_root = {actor.store.root: actor for actor in (creator, auditor, *(person for person, _ in people))}
 
     def is_explained(error: DeltaError, root: str) -> bool:
         if isinstance(error, RetentionError):
@@ -232,26 +232,26 @@ def run(plan: Plan | int, made: Callable[[Founding], Founded] = found_table) -> 
 
     with hooks_watched(is_explained), remembered(start.memory):
         try:
-            world.run({"founder": open_held})
-            world.sleep_for_hours(plan.age)
+            simulation.run({CREATOR: open_held})
+            simulation.sleep_for_hours(plan.age)
             if plan.remade is not None:
-                world.run({"founder": make_anew})
-            chooser.weather = plan.weather
-            world.run({person.name: live(person, works) for person, works in people})
-            chooser.weather = CALM
-            world.run({"auditor": lambda: audit(auditor)})
+                simulation.run({CREATOR: recreate})
+            chooser.fault_rates = plan.fault_rates
+            simulation.run({person.name: live(person, works) for person, works in people})
+            chooser.fault_rates = NO_FAULTS
+            simulation.run({"auditor": lambda: audit(auditor)})
         except Violation as error:
             violation = str(error)
         except Exception:  # a bug may show as any error
             violation = traceback.format_exc()
     return Report(
-        len(world.history),
+        len(simulation.history),
         len(ledger.states),
         violation,
-        digest_of(world.history),
-        shape([step.call for step in world.history]),
+        digest_of(simulation.history),
+        shape([step.call for step in simulation.history]),
         Counter(outcome for person, _ in people for outcome in person.outcomes),
-        world.history,
+        simulation.history,
     )
 
 
@@ -277,14 +277,14 @@ def without(plan: Plan) -> Iterator[Plan]:
             fewer = (*works[:place], *works[place + 1 :])
             if fewer:
                 yield replace(plan, actors=(*plan.actors[:number], (name, fewer), *plan.actors[number + 1 :]))
-    if plan.founding:
-        yield replace(plan, founding=plan.founding[1:])
+    if plan.creation:
+        yield replace(plan, creation=plan.creation[1:])
     if plan.remade:
         yield replace(plan, remade=plan.remade[1:])
     if plan.held:
         yield replace(plan, held=plan.held[1:])
-    if plan.weather is not CALM:
-        yield replace(plan, weather=CALM)
-        for fault, chance in vars(plan.weather).items():
+    if plan.fault_rates is not NO_FAULTS:
+        yield replace(plan, fault_rates=NO_FAULTS)
+        for fault, chance in vars(plan.fault_rates).items():
             if chance:
-                yield replace(plan, weather=replace(plan.weather, **{fault: 0}))
+                yield replace(plan, fault_rates=replace(plan.fault_rates, **{fault: 0}))

@@ -9,7 +9,7 @@ from lakehouse_lib.protocol.actions import Transaction
 from tests.simulation.actors import Actor
 from tests.simulation.exploration import Exploration, Fault, Scenario, explore
 from tests.simulation.other_engine import AT_ONCE, overtake
-from tests.simulation.world import Fate, Step
+from tests.simulation.simulation import FaultPlan, Step
 
 Act = Callable[[Actor], None]
 
@@ -19,14 +19,14 @@ _PROPERTIES = {
     "delta.logRetentionDuration": "interval 24 hours",
 }
 #: Every fault that a call may have.
-FATES: Mapping[str, Fate] = {
-    "lost": Fate(0, "error"),
-    "unanswered": Fate(1, "error"),
-    "late": Fate(0, "error", late=True),
-    "twice": Fate(2),
-    "dead before": Fate(0, "death"),
-    "dead after": Fate(1, "death"),
-    "dead, late": Fate(0, "death", late=True),
+FAULT_PLANS: Mapping[str, FaultPlan] = {
+    "lost": FaultPlan(0, "error"),
+    "unanswered": FaultPlan(1, "error"),
+    "late": FaultPlan(0, "error", late=True),
+    "twice": FaultPlan(2),
+    "crashed before": FaultPlan(0, "crash"),
+    "crashed after": FaultPlan(1, "crash"),
+    "crashed, late": FaultPlan(0, "crash", late=True),
 }
 
 
@@ -101,13 +101,13 @@ def _scenario(acts: str, *, interval: int = 1000, reorders_appends: bool = False
     level = "WriteSerializable" if reorders_appends else "Serializable"
     properties = {**_PROPERTIES, "delta.checkpointInterval": str(interval), "delta.isolationLevel": level}
 
-    def prepare(founder: Actor) -> None:
+    def prepare(creator: Actor) -> None:
         if "create" in chosen:
             return
-        founder.create(properties)
+        creator.create(properties)
         for key in (0, 1):
-            founder.snapshot = None
-            founder.change("append", founder.at_hand, rows={f"founder's {key}": (key, 0)})
+            creator.snapshot = None
+            creator.change("append", creator.at_hand, rows={f"creator's {key}": (key, 0)})
 
     suffix = f", a checkpoint every {interval}" if interval != 1000 else ""
     return Scenario(
@@ -124,15 +124,15 @@ def _commits_on_an_expired_version() -> Scenario:
     free, but must not be used a second time.
     """
 
-    def prepare(founder: Actor) -> None:
-        founder.create(_PROPERTIES)
+    def prepare(creator: Actor) -> None:
+        creator.create(_PROPERTIES)
         for number in range(6):
-            founder.snapshot = None
+            creator.snapshot = None
             if number == 3:
-                founder.checkpoint()
-                founder.store.world.sleep_for_hours(50)
-                founder.snapshot = None
-            founder.change("append", founder.at_hand, rows={f"founder's {number}": (0, 0)})
+                creator.checkpoint()
+                creator.store.simulation.sleep_for_hours(50)
+                creator.snapshot = None
+            creator.change("append", creator.at_hand, rows={f"creator's {number}": (0, 0)})
 
     def append(actor: Actor) -> None:
         actor.change("append", actor.snapshot, rows={f"{actor.name}'s": (0, 0)})
@@ -145,13 +145,13 @@ def _cleans_up_to_a_torn_checkpoint() -> Scenario:
     """The newest checkpoint before the cutoff has lost half its bytes, so its version can only be read from the
     commits."""
 
-    def prepare(founder: Actor) -> None:
-        founder.create(_PROPERTIES)
+    def prepare(creator: Actor) -> None:
+        creator.create(_PROPERTIES)
         for number in range(4):
-            founder.snapshot = None
-            founder.change("append", founder.at_hand, rows={f"founder's {number}": (0, 0)})
-        founder.do("tear", "torn")
-        founder.store.world.sleep_for_hours(50)
+            creator.snapshot = None
+            creator.change("append", creator.at_hand, rows={f"creator's {number}": (0, 0)})
+        creator.do("tear", "torn")
+        creator.store.simulation.sleep_for_hours(50)
 
     actors = {"a": _attempted("append", _append(0)), "b": _attempted("cleanup", Actor.cleanup)}
     return Scenario("append 0 | cleanup up to a torn checkpoint", actors, prepare)
@@ -162,9 +162,9 @@ def _commits_beside_another_engine() -> Scenario:
     nothing may be reported as committed there.
     """
 
-    def prepare(founder: Actor) -> None:
-        founder.create({**_PROPERTIES, **AT_ONCE})
-        founder.change("append", founder.at_hand, rows={"founder's": (0, 0)})
+    def prepare(creator: Actor) -> None:
+        creator.create({**_PROPERTIES, **AT_ONCE})
+        creator.change("append", creator.at_hand, rows={"creator's": (0, 0)})
 
     actors = {"a": _attempted("append", _append(0)), "b": _attempted("overtake", overtake)}
     return Scenario("append 0 | overtake", actors, prepare, with_hooks=False, others_clean_up=True)
@@ -229,7 +229,7 @@ class Explored:
     """
 
     name: str
-    calm: Exploration
+    without_fault: Exploration
     faulty_orders: int
     faults: int
     cut: int
@@ -238,11 +238,11 @@ class Explored:
 
 def with_one_fault(scenario: Scenario, *, limit: int | None = None) -> Iterator[tuple[Fault, Exploration]]:
     """Run all orders again (the first ``limit`` of each), with each fault at each call that an actor can make."""
-    calm = explore(scenario, limit=limit)
-    for actor, most in sorted(calm.calls.items()):
+    without_fault = explore(scenario, limit=limit)
+    for actor, most in sorted(without_fault.calls.items()):
         for number in range(most):
-            for fate in FATES.values():
-                fault = Fault(actor, number, fate)
+            for fault_plan in FAULT_PLANS.values():
+                fault = Fault(actor, number, fault_plan)
                 yield fault, explore(scenario, fault, limit=limit)
 
 
@@ -251,13 +251,13 @@ def explored(number: int, limit: int) -> Explored:
     first ``limit / 20`` orders of each.
     """
     scenario = (*PAIRS, *TRIPLES)[number]
-    calm, orders, faults, cut, violations = explore(scenario, limit=limit), 0, 0, 0, []
-    if calm.violation is not None:
-        violations.append((None, *calm.violation))
+    without_fault, orders, faults, cut, violations = explore(scenario, limit=limit), 0, 0, 0, []
+    if without_fault.violation is not None:
+        violations.append((None, *without_fault.violation))
     if scenario in PAIRS:
         for fault, exploration in with_one_fault(scenario, limit=max(limit // 20, 1)):
             orders, faults = orders + exploration.orders, faults + 1
             cut += not exploration.is_complete and exploration.violation is None
             if exploration.violation is not None:
                 violations.append((fault, *exploration.violation))
-    return Explored(scenario.name, calm, orders, faults, cut, violations)
+    return Explored(scenario.name, without_fault, orders, faults, cut, violations)

@@ -1,4 +1,4 @@
-"""A store in memory. The world executes, loses, repeats or delays each of its calls.
+"""A store in memory. The simulation executes, loses, repeats or delays each of its calls.
 
 Each object is consistent, as on a local disk and in S3: every reader sees the last put. Listings may be stale.
 """
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakehouse_lib.errors import ObjectNotFoundError, StoreError
 from lakehouse_lib.store import ObjectMeta, PathLimits, SparkAccess
-from tests.simulation.world import Call, World
+from tests.simulation.simulation import Call, Simulation
 
 _Result = TypeVar("_Result")
 
@@ -71,9 +71,9 @@ class SimulatedStore:
     is_remote = True
     list_calls = 0
 
-    def __init__(self, world: World, bucket: Bucket, name: str) -> None:
+    def __init__(self, simulation: Simulation, bucket: Bucket, name: str) -> None:
         self.root = f"/simulated/{name}"
-        self.world = world
+        self.simulation = simulation
         self.bucket = bucket
         self.trouble = False
 
@@ -156,21 +156,21 @@ class SimulatedStore:
 
     def _call(self, verb: str, path: str, act: Callable[[], _Result]) -> _Result:
         call = Call("", verb, path)
-        fate = self.world.pause(call)
-        if fate.answer == "result" and fate.effect == 1:
+        fault_plan = self.simulation.pause(call)
+        if fault_plan.answer == "result" and fault_plan.effect == 1:
             return act()
         result: _Result | None = None
         failure: StoreError | None = None
-        for _ in range(fate.effect):
+        for _ in range(fault_plan.effect):
             try:
                 result, failure = act(), None
             except StoreError as error:
                 failure = error
-        if fate.late:
-            self.world.later(call, act)
-        if fate.answer == "death":
-            self.world.die()
-        if fate.answer == "error":
+        if fault_plan.late:
+            self.simulation.later(call, act)
+        if fault_plan.answer == "crash":
+            self.simulation.crash()
+        if fault_plan.answer == "error":
             self.trouble = True
             raise StoreError(f"no answer to {verb} {path}", table=self.root)
         if failure is not None:
@@ -178,17 +178,17 @@ class SimulatedStore:
         return result  # type: ignore[return-value]
 
     def _listed(self, folder: str) -> list[ObjectMeta]:
-        fate = self.world.pause(Call("", "list", folder))
-        if fate.answer == "death":
-            self.world.die()
-        if fate.answer == "error":
+        fault_plan = self.simulation.pause(Call("", "list", folder))
+        if fault_plan.answer == "crash":
+            self.simulation.crash()
+        if fault_plan.answer == "error":
             self.trouble = True
             raise StoreError(f"no answer to list {folder}", table=self.root)
-        self.trouble |= fate.stale > 0
-        return self.bucket.listed(self.world.now, fate.stale, fate.some)
+        self.trouble |= fault_plan.stale > 0
+        return self.bucket.listed(self.simulation.now, fault_plan.stale, fault_plan.some)
 
     def _set(self, path: str, data: bytes | None) -> None:
-        self.bucket.set(path, data, self.world.now)
+        self.bucket.set(path, data, self.simulation.now)
 
     def _stored(self, path: str) -> Stored:
         if path not in self.bucket.objects:

@@ -95,7 +95,7 @@ def test_the_ledger_lets_an_insert_miss_only_blind_appends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "key", "removes", "error", "founded"),
+    ("kind", "key", "removes", "error", "has_reason"),
     [
         ("delete", 0, "a", ConcurrentAppendError, True),
         ("delete", 2, "a", ConcurrentAppendError, False),  # no row of that key was added
@@ -112,7 +112,7 @@ def test_the_ledger_lets_an_insert_miss_only_blind_appends() -> None:
     ],
 )
 def test_the_ledger_requires_a_reason_for_each_conflict(
-    kind: str, key: int | None, removes: str, error: type[CommitFailedError], founded: bool
+    kind: str, key: int | None, removes: str, error: type[CommitFailedError], has_reason: bool
 ) -> None:
     table = _Table()
     table.commit(0, -1, _append(x=[0, 0]), table.file("a", x=[0, 0]))
@@ -121,7 +121,7 @@ def test_the_ledger_requires_a_reason_for_each_conflict(
     operation = {"kind": kind, "key": key, "id": "refused", "table": ""}
     attempt = Attempt(operation, 0, frozenset(removes), None, 1)
     refused = error("no", version=1)
-    if founded:
+    if has_reason:
         table.ledger.conflicted(attempt, refused)
     else:
         with pytest.raises(Violation, match="is refused without a conflict"):

@@ -18,18 +18,18 @@ from lakehouse_lib.errors import StoreError
 from lakehouse_lib.log import file_names as names
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.transaction.commit_base import CommitBase
-from tests.simulation import founding
+from tests.simulation import creation
 from tests.simulation.campaign import campaign, history_lines, shorten, tally
 from tests.simulation.exploration import explore
 from tests.simulation.hunting import Mutant, hunt
 from tests.simulation.ledger import Ledger
 from tests.simulation.mutants import MUTANTS, violation_of
-from tests.simulation.record import RecordError, files_of_worlds, open_record
+from tests.simulation.record import RecordError, files_of_runs, open_record
 from tests.simulation.runs import plan_of, run
 from tests.simulation.scenarios import PAIRS, TRIPLES, explored, with_one_fault
+from tests.simulation.simulation import Call, FaultPlan, Simulation
 from tests.simulation.store import Bucket, SimulatedStore
 from tests.simulation.traces import shape
-from tests.simulation.world import Call, Fate, World
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ _SCENARIOS = {scenario.name: scenario for scenario in (*PAIRS, *TRIPLES)}
 
 
 def test_a_shared_initial_table_does_not_change_the_results() -> None:
-    made = lru_cache(founding.found_table)
+    made = lru_cache(creation.create_initial_table)
     assert tally(0, 30, made) == tally(0, 30)
     assert tally(0, 30, made) == tally(0, 30)
     assert made.cache_info().hits > 30
@@ -75,7 +75,7 @@ def test_a_record_of_another_campaign_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_code_of_a_record_is_the_files_that_runs_import() -> None:
-    names = {str(path).partition("/lakehouse_lib/")[2] for path in files_of_worlds()}
+    names = {str(path).partition("/lakehouse_lib/")[2] for path in files_of_runs()}
     assert {
         "log/commits/commit_file.py",
         "transaction/optimistic_transaction.py",
@@ -83,7 +83,7 @@ def test_the_code_of_a_record_is_the_files_that_runs_import() -> None:
         "protocol/table_properties.py",
     } <= names
     assert names.isdisjoint({"store/s3/s3_store.py", "engine/spark/engine.py", "operations/optimize/rewrite.py"})
-    assert {path.name for path in files_of_worlds()} >= {"world.py", "ledger.py", "actors.py"}
+    assert {path.name for path in files_of_runs()} >= {"simulation.py", "ledger.py", "actors.py"}
 
 
 def test_other_threads_do_not_affect_a_run() -> None:
@@ -184,7 +184,7 @@ def test_write_serializable_needs_reordering_after_a_read_of_a_blind_append() ->
 
 def test_a_limited_scenario_is_reported_as_incomplete() -> None:
     result = explored([*_SCENARIOS].index("create | create"), 20)
-    assert not result.calm.is_complete or result.cut
+    assert not result.without_fault.is_complete or result.cut
     assert 0 < result.cut <= result.faults
 
 
@@ -204,25 +204,25 @@ def test_a_violating_run_is_shortened() -> None:
 
 
 class _Script:
-    """A chooser that runs the actors in their order; each call of the first actor has the next fate."""
+    """A chooser that runs the actors in their order; each call of the first actor has the next fault plan."""
 
-    def __init__(self, *fates: Fate) -> None:
-        self._fates = list(fates)
+    def __init__(self, *fault_plans: FaultPlan) -> None:
+        self._fault_plans = list(fault_plans)
 
     def actor(self, calls: list[Call]) -> int:
         return 0
 
-    def fate(self, call: Call) -> Fate:
-        return self._fates.pop(0) if self._fates else Fate()
+    def fault_plan(self, call: Call) -> FaultPlan:
+        return self._fault_plans.pop(0) if self._fault_plans else FaultPlan()
 
 
-def _store(*fates: Fate) -> tuple[World, SimulatedStore]:
-    world = World(_Script(*fates))
-    return world, SimulatedStore(world, Bucket(lambda _path, _data: None), "a")
+def _store(*fault_plans: FaultPlan) -> tuple[Simulation, SimulatedStore]:
+    simulation = Simulation(_Script(*fault_plans))
+    return simulation, SimulatedStore(simulation, Bucket(lambda _path, _data: None), "a")
 
 
 def test_a_delayed_put_happens_after_its_error() -> None:
-    world, store = _store(Fate(0, "error", late=True))
+    simulation, store = _store(FaultPlan(0, "error", late=True))
     answers = []
 
     def work() -> None:
@@ -230,49 +230,49 @@ def test_a_delayed_put_happens_after_its_error() -> None:
             store.put_if_absent("x", b"1")
         answers.append(store.head("x"))
 
-    world.run({"a": work})
+    simulation.run({"a": work})
     assert answers == [None]
     assert store.bucket.objects["x"].data == b"1"
 
 
 def test_a_delayed_put_does_not_replace_an_object() -> None:
-    world, store = _store(Fate(0, "error", late=True))
+    simulation, store = _store(FaultPlan(0, "error", late=True))
 
     def work() -> None:
         with pytest.raises(StoreError):
             store.put_if_absent("x", b"1")
         assert store.put_if_absent("x", b"2")
 
-    world.run({"a": work})
+    simulation.run({"a": work})
     assert store.bucket.objects["x"].data == b"2"
 
 
 def test_a_put_that_is_done_twice_is_refused() -> None:
-    world, store = _store(Fate(2))
+    simulation, store = _store(FaultPlan(2))
     answers = []
-    world.run({"a": lambda: answers.append(store.put_if_absent("x", b"1"))})
+    simulation.run({"a": lambda: answers.append(store.put_if_absent("x", b"1"))})
     assert answers == [False]
     assert store.bucket.objects["x"].data == b"1"
 
 
 def test_a_listing_may_be_stale() -> None:
-    world, store = _store(Fate(), Fate(), Fate(), Fate(), Fate(stale=1000), Fate())
+    simulation, store = _store(FaultPlan(), FaultPlan(), FaultPlan(), FaultPlan(), FaultPlan(stale=1000), FaultPlan())
     listings = []
 
     def work() -> None:
         store.put("old", b"")
-        world.now += 2000
+        simulation.now += 2000
         store.put("new", b"")
         store.put("young", b"")
         store.delete_many(["old"])
         listings.extend([[meta.path for meta in store.walk()] for _ in range(2)])
 
-    world.run({"a": work})
+    simulation.run({"a": work})
     assert listings == [["old"], ["new", "young"]]
 
 
 def test_a_crashed_actor_runs_no_cleanup() -> None:
-    world, store = _store(Fate(), Fate(1, "death"))
+    simulation, store = _store(FaultPlan(), FaultPlan(1, "crash"))
 
     def work() -> None:
         try:
@@ -281,7 +281,7 @@ def test_a_crashed_actor_runs_no_cleanup() -> None:
         finally:
             store.delete_many(["x"])
 
-    world.run({"a": work})
+    simulation.run({"a": work})
     assert set(store.bucket.objects) == {"x", "y"}
 
 

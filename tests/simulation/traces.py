@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 
-from tests.simulation.world import Call
+from tests.simulation.simulation import Call
 
 _READS = ("read", "head", "list")
 #: A place that every other call depends on.

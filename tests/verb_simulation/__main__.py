@@ -1,4 +1,4 @@
-"""``make simulate-verbs``: run concurrent verbs of the library with data files in thousands of worlds."""
+"""``make simulate-verbs``: run concurrent verbs of the library with data files, for thousands of seeds."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ console = Console(highlight=False, soft_wrap=True)
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.verb_simulation", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=2_000, help="number of worlds; default: 2,000")
+    parser.add_argument("--seeds", type=int, default=2_000, help="number of runs; default: 2,000")
     parser.add_argument("--first", type=int, default=0, help="the first seed; default: 0")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one for each processor")
-    parser.add_argument("--replay", type=int, metavar="SEED", help="print the calls of one world")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="print the calls of one run")
     parser.add_argument("--mutants", action="store_true", help="instead of seeds: find the mutants")
     options = parser.parse_args()
     if options.replay is not None:

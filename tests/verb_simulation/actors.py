@@ -60,14 +60,14 @@ class Actor:
         """Run one verb, or wait; the seed makes its choices."""
         self.dice = random.Random(seed)
         self.store.trouble = False
-        self.begun = len(self.store.world.history)
+        self.begun = len(self.store.simulation.history)
         name = f"{self.name} {self._operations}"
         self._operations += 1
         try:
             if act is None:
-                self.store.world.sleep_for_hours(50 if verb == "days" else 2)
+                self.store.simulation.sleep_for_hours(50 if verb == "days" else 2)
                 return
-            with self.store.world.at_once(self.name):
+            with self.store.simulation.at_once(self.name):
                 act(self, self._opened(), name)
         except CommitUnknownError as error:  # the commit may exist or not
             self._outcome(verb, error)
@@ -99,7 +99,7 @@ class Actor:
     def is_explained(self, error: DeltaError) -> bool:
         """Whether the store or the actor's clock explains the error."""
         if isinstance(error, RetentionError):
-            return self.store.world.was_ahead(self.name, self.begun)
+            return self.store.simulation.was_ahead(self.name, self.begun)
         if isinstance(error, VersionNotFoundError) and self.stories.archive.was_cleaned:
             return True
         return self.store.trouble

@@ -7,7 +7,7 @@ import uuid
 
 from lakehouse_lib.log import file_names
 from tests.deletion_vector_bytes import from_z85
-from tests.simulation.world import World
+from tests.simulation.simulation import Simulation
 from tests.verb_simulation.history import Files, Violation, replayed
 
 RETENTION = 3_600_000  # ms
@@ -22,12 +22,12 @@ class Archive:
         was_cleaned: whether a commit file was deleted.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, simulation: Simulation) -> None:
         self.objects: dict[str, bytes] = {}
         self.pinned: dict[str, int] = {}
         self.was_cleaned = False
         self._present: set[str] = set()
-        self._world = world
+        self._simulation = simulation
         self._files: list[frozenset[str]] = []
         self._written: list[float] = []
         self._change_files: dict[str, float] = {}  # path -> the time of its commit
@@ -50,9 +50,9 @@ class Archive:
         if path == file_names.commit(len(self._files)):
             self._live = replayed(self._live, data, len(self._files))
             self._files.append(frozenset({path for path, _ in self._live} | _vectors(self._live)))
-            self._written.append(self._world.now)
+            self._written.append(self._simulation.now)
             actions = map(json.loads, data.decode().splitlines())
-            self._change_files |= {action["cdc"]["path"]: self._world.now for action in actions if "cdc" in action}
+            self._change_files |= {action["cdc"]["path"]: self._simulation.now for action in actions if "cdc" in action}
 
     def pin(self, name: str, version: int) -> None:
         """Note a pin when its actor gets the answer.
@@ -87,14 +87,14 @@ class Archive:
         if path.startswith(f"{file_names.LOG}/"):
             self.was_cleaned |= path.endswith(".json")
             self._check_log()
-        if self._change_files.get(path, float("-inf")) > self._world.now - RETENTION:
+        if self._change_files.get(path, float("-inf")) > self._simulation.now - RETENTION:
             raise Violation(f"{path} is deleted while its changes may still be read")
         for version in self.pinned.values():
             if path in self._files[version]:
                 raise Violation(f"{path} is deleted while version {version} is pinned")
         for version, files in enumerate(self._files):
             is_last = version + 1 == len(self._files)
-            if path in files and (is_last or self._written[version + 1] > self._world.now - RETENTION):
+            if path in files and (is_last or self._written[version + 1] > self._simulation.now - RETENTION):
                 raise Violation(f"{path} is deleted while version {version} may still be read")
 
 

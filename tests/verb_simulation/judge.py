@@ -24,7 +24,7 @@ def judge(archive: Archive, store: ParquetStore, stories: Stories) -> list[Versi
     everything = Bucket(lambda *_: None)
     for path, data in archive.objects.items():
         everything.set(path, data, 0)
-    versions = Reading(archive.objects, ParquetStore(store.world, everything, "archivist")).versions()
+    versions = Reading(archive.objects, ParquetStore(store.simulation, everything, "archivist")).versions()
     _check_rows(versions, stories)
     _check_answers(versions, stories)
     snapshot = load_snapshot(store)

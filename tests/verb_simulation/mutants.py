@@ -12,5 +12,5 @@ MUTANTS = (*ROW_VERB_MUTANTS, *TABLE_VERB_MUTANTS)
 
 
 def violation_of(seed: int, verbs: Sequence[str] = ()) -> str | None:
-    """The violation in the world of a seed, whose actors run only ``verbs`` if there are any."""
+    """The violation in the run of a seed, whose actors run only ``verbs`` if there are any."""
     return run(plan_of(seed, verbs)).violation

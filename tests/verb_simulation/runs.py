@@ -18,11 +18,12 @@ from lakehouse_lib.protocol.actions import Protocol
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
-from tests.simulation.choosers import CALM, WEATHERS, Seeded, Weather
+from tests.simulation.choosers import NO_FAULTS, RATES, FaultRates, Seeded
+from tests.simulation.creation import CREATOR
 from tests.simulation.hooks import hooks_watched
 from tests.simulation.shortcuts import remembered
+from tests.simulation.simulation import Simulation, Step
 from tests.simulation.store import Bucket
-from tests.simulation.world import Step, World
 from tests.verb_simulation.actors import SCHEMA, Actor
 from tests.verb_simulation.archive import Archive
 from tests.verb_simulation.history import Violation
@@ -49,9 +50,9 @@ class Plan:
         forgets_places: z_order has no memory to keep the places of rows.
         plans_once: a rewrite that lost each of its groups is not planned again, so that the reason is checked.
         interval: commits between checkpoints.
-        founding: the verbs before the actors begin, without faults.
+        creation: the verbs before the actors begin, without faults.
         latest: the same, an hour later, so that actors can restore their versions.
-        weather: the faults while the actors work.
+        fault_rates: the faults while the actors work.
         actors: the verbs of each actor.
     """
 
@@ -66,9 +67,9 @@ class Plan:
     forgets_places: bool
     plans_once: bool
     interval: int
-    founding: tuple[str, ...]
+    creation: tuple[str, ...]
     latest: tuple[str, ...]
-    weather: Weather
+    fault_rates: FaultRates
     actors: tuple[tuple[str, tuple[str, ...]], ...]
 
 
@@ -89,7 +90,7 @@ class Report:
 
 
 def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
-    """The world of a seed, whose actors run only ``verbs`` if there are any."""
+    """The plan of a seed, whose actors run only ``verbs`` if there are any."""
     dice = random.Random(f"{seed} verbs")
     # With all verbs, the few verbs that must meet seldom do.
     usual = [verb for verb in ACTS if verb not in OF_PINS]
@@ -115,9 +116,9 @@ def plan_of(seed: int, verbs: Sequence[str] = ()) -> Plan:
         forgets_places=dice.random() < 0.3,
         plans_once=random.Random(f"{seed} patience").random() < 0.5,
         interval=dice.choice((1, 2, 3, 100, 100)),
-        founding=("append",) * dice.randint(1, 3),
+        creation=("append",) * dice.randint(1, 3),
         latest=tuple(latest),
-        weather=dice.choices([weather for _, weather in WEATHERS], [weight for weight, _ in WEATHERS])[0],
+        fault_rates=dice.choices([fault_rates for _, fault_rates in RATES], [weight for weight, _ in RATES])[0],
         actors=(
             *((name, tuple(dice.choices(verbs, weights, k=dice.randint(1, 3)))) for name in people),
             *(_keepers(pins) if has_pins else ()),
@@ -133,48 +134,50 @@ def _keepers(dice: random.Random) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def run(plan: Plan | int) -> Report:
-    """Run a world."""
+    """Run the actors of a plan, or of a seed."""
     if isinstance(plan, int):
         plan = plan_of(plan)
-    chooser = Seeded(f"{plan.seed} verbs", CALM)
-    world = World(chooser, f"{plan.seed} verbs")
-    archive = Archive(world)
+    chooser = Seeded(f"{plan.seed} verbs", NO_FAULTS)
+    simulation = Simulation(chooser, f"{plan.seed} verbs")
+    archive = Archive(simulation)
     bucket = Bucket(archive.watch)
     stories = Stories(archive)
-    founder, *people = (
-        Actor(name, ParquetStore(world, bucket, name), number, stories)
-        for number, name in enumerate(("founder", *(name for name, _ in plan.actors)))
+    creator, *people = (
+        Actor(name, ParquetStore(simulation, bucket, name), number, stories)
+        for number, name in enumerate((CREATOR, *(name for name, _ in plan.actors)))
     )
 
     def prepare() -> None:
-        _create(founder.store, plan)
-        _work(founder, plan.founding, plan.seed)
+        _create(creator.store, plan)
+        _work(creator, plan.creation, plan.seed)
 
     def live(person: Actor, verbs: Sequence[str]) -> Callable[[], None]:
         return lambda: _work(person, verbs, plan.seed)
 
     def is_explained(error: DeltaError, root: str) -> bool:
         table = error.table or root
-        return next(actor for actor in (founder, *people) if actor.store.root == table).is_explained(error)
+        return next(actor for actor in (creator, *people) if actor.store.root == table).is_explained(error)
 
-    report = Report(history=world.history)
+    report = Report(history=simulation.history)
     bounds = mock.patch.multiple(deletion_vector, _INLINE_BYTES=0 if plan.has_vector_files else 1 << 10)
     memory = mock.patch.multiple(deleted_positions, _REMEMBERED_ROWS=0 if plan.forgets_places else 1 << 24)
     patience = mock.patch.multiple(rewrite, _PATIENCE_SECONDS=0.0 if plan.plans_once else 60.0)
     attempts = mock.patch.multiple(rewrite, _ATTEMPTS=1 if plan.plans_once else 3)
     with hooks_watched(is_explained), remembered(), bounds, memory, patience, attempts:
         try:
-            world.run({"founder": prepare})
-            world.sleep_for_hours(1)  # so that no stale listing shows the table without the properties of this plan
-            world.run({"founder": lambda: _work(founder, plan.latest, f"{plan.seed} latest")})
-            chooser.weather = plan.weather
-            world.run(
+            simulation.run({CREATOR: prepare})
+            simulation.sleep_for_hours(
+                1
+            )  # so that no stale listing shows the table without the properties of this plan
+            simulation.run({CREATOR: lambda: _work(creator, plan.latest, f"{plan.seed} latest")})
+            chooser.fault_rates = plan.fault_rates
+            simulation.run(
                 {person.name: live(person, verbs) for person, (_, verbs) in zip(people, plan.actors, strict=True)}
             )
-            chooser.weather = CALM
-            store = ParquetStore(world, bucket, "auditor")
+            chooser.fault_rates = NO_FAULTS
+            store = ParquetStore(simulation, bucket, "auditor")
             report.versions = len(judge(archive, store, stories))
-            if plan.weather is CALM and (left := left_over(archive, bucket)):
+            if plan.fault_rates is NO_FAULTS and (left := left_over(archive, bucket)):
                 raise Violation(f"there was no fault, but these files are left over: {left}")
         except Violation as error:
             report.violation = str(error)

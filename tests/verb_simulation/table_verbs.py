@@ -69,7 +69,7 @@ def restore(actor: Actor, snapshot: Snapshot, name: str) -> None:
 
     A running vacuum may still prevent the restore.
     """
-    objects, now = actor.store.bucket.objects, actor.store.world.now
+    objects, now = actor.store.bucket.objects, actor.store.simulation.now
     targets = [
         version
         for version in range(1, snapshot.version)

@@ -1,4 +1,4 @@
-"""The short form: some worlds have no violation, a seed replays, and bugs in the verbs are found."""
+"""The short form: some runs have no violation, a seed replays, and bugs in the verbs are found."""
 
 from __future__ import annotations
 

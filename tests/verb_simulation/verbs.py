@@ -1,4 +1,4 @@
-"""The verbs of actors, how often each is chosen, and the groups of verbs that meet in some worlds."""
+"""The verbs of actors, how often each is chosen, and the groups of verbs that meet in some runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ACTS: Mapping[str, Callable[[Actor, Snapshot, str], None] | None] = {
     "cleanup": table_verbs.cleanup,
     "days": None,
 }
-#: The verbs of worlds with pins.
+#: The verbs of runs with pins.
 OF_PINS = ("pin", "release", "lite", "cleanup", "days")
 #: How often each is chosen.
 WEIGHTS: Mapping[str, int] = {
@@ -64,7 +64,7 @@ WEIGHTS: Mapping[str, int] = {
     "cleanup": 2,
     "days": 2,
 }
-#: Verbs that meet in some worlds; with all verbs, they seldom do.
+#: Verbs that meet in some runs; with all verbs, they seldom do.
 MEETINGS = (
     ["mark", "compact"],
     ["mark", "z_order"],

@@ -125,11 +125,11 @@ def test_a_key_with_a_line_break_is_refused_and_shown_nowhere(
 ) -> None:
     from airflow.sdk._shared.secrets_masker import redact
 
-    spoilt = f"of/{field}+{len(role)}"  # a new value each time, because masks last
-    keys = {"login": KEY, "password": SECRET, "aws_session_token": TOKEN, field: f"{spoilt}\n"}
+    invalid = f"of/{field}+{len(role)}"  # a new value each time, because masks last
+    keys = {"login": KEY, "password": SECRET, "aws_session_token": TOKEN, field: f"{invalid}\n"}
     with pytest.raises(AirflowFailException, match=r"the connection 'it': aws_\w+ has a line break") as error:
         aws(**keys, **role, service_config={"sts": {"endpoint_url": s3.url}})
-    assert not any(secret in str(error.value) for secret in (SECRET, TOKEN, spoilt))
+    assert not any(secret in str(error.value) for secret in (SECRET, TOKEN, invalid))
     assert field == "login" or redact(repr(keys[field])) == r"'***\n'"
     assert s3.requests == []
 

@@ -116,8 +116,8 @@ def test_repair_reports_by_default_and_repairs_without_dry_run(orders: Path, cap
     assert Path(lost).name in capfd.readouterr().out
     assert {file: file.read_bytes() for file in orders.rglob("*") if file.is_file()} == before
 
-    mended = LakehouseRepairOperator(task_id="t", table="orders", dry_run="False").execute({})
-    assert (mended["dry_run"], mended["version"], set(mended["found"])) == (False, 4, set(report["found"]))
+    repaired = LakehouseRepairOperator(task_id="t", table="orders", dry_run="False").execute({})
+    assert (repaired["dry_run"], repaired["version"], set(repaired["found"])) == (False, 4, set(report["found"]))
     assert sorted(DeltaTable(str(orders)).to_pyarrow_table()["o_custkey"].to_pylist()) == [1, 2, 3]
     assert LakehouseRepairOperator(task_id="t", table="orders").execute({})["is_sound"]
 
@@ -158,7 +158,7 @@ def commit(table: Path, version: int) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "spoil"),
+    ("kind", "damage"),
     [
         ("sizes_wrong", lambda table: cut_in_half(next(table.glob("*.parquet")))),
         ("commits_torn", lambda table: cut_in_half(commit(table, 1))),
@@ -166,9 +166,9 @@ def commit(table: Path, version: int) -> Path:
     ],
 )
 def test_damage_that_only_a_backup_repairs_fails_the_task(
-    orders: Path, kind: str, spoil: Callable[[Path], None]
+    orders: Path, kind: str, damage: Callable[[Path], None]
 ) -> None:
-    spoil(orders)
+    damage(orders)
     report = LakehouseRepairOperator(task_id="t", table="orders").execute({})
     assert list(report["found"]) == [kind]
     ti = TaskInstance()
@@ -189,20 +189,20 @@ def test_gaps_of_an_interrupted_cleanup_do_not_fail_the_task(
             DeltaTable(str(orders)).create_checkpoint()
     for version in gone:
         commit(orders, version).unlink()
-    mend = LakehouseRepairOperator(task_id="t", table="orders", dry_run=False)
+    repair = LakehouseRepairOperator(task_id="t", table="orders", dry_run=False)
     if is_failure:
         with pytest.raises(AirflowFailException, match="damaged: commits_missing cannot be repaired"):
-            mend.execute({"ti": TaskInstance()})
+            repair.execute({"ti": TaskInstance()})
     else:
-        assert list(mend.execute({})["found"]) == ["commits_missing"]
+        assert list(repair.execute({})["found"]) == ["commits_missing"]
 
 
 def test_the_docs_say_which_kinds_of_damage_are_repaired() -> None:
     page = (Path(__file__).parents[3] / "docs/log-upkeep.md").read_text()
-    mended_by = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", page.partition("## Repair")[2], re.MULTILINE))
+    repaired_by = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", page.partition("## Repair")[2], re.MULTILINE))
     kinds = set(RepairResult.kinds())
-    assert set(mended_by) == kinds
-    assert {kind for kind, how in mended_by.items() if not how.startswith("nothing: ")} == set(REPAIRED)
+    assert set(repaired_by) == kinds
+    assert {kind for kind, how in repaired_by.items() if not how.startswith("nothing: ")} == set(REPAIRED)
 
 
 def test_dry_run_must_be_a_boolean(orders: Path) -> None:

@@ -28,7 +28,7 @@ def append(table: Path, key: int) -> None:
     write_deltalake(table, longs(k=[key]), mode="append")
 
 
-def spoil(monkeypatch: pytest.MonkeyPatch, *names: str, error: type[DeltaError] = StoreError) -> None:
+def fail_reads(monkeypatch: pytest.MonkeyPatch, *names: str, error: type[DeltaError] = StoreError) -> None:
     """Make listings of these tables' stores fail."""
     list_from = LocalStore.list_from
 
@@ -54,7 +54,7 @@ def test_a_damaged_table_does_not_block_the_events_of_other_tables(tables: Path)
 def test_a_temporary_error_is_retried_before_its_table_is_left_out(
     tables: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    spoil(monkeypatch, "customer")
+    fail_reads(monkeypatch, "customer")
     first, last = Run(try_number=2, max_tries=2), Run(try_number=3, max_tries=2)
     with pytest.raises(AirflowException, match=r"StoreError: \[DELTA_STORE_ERROR\] no answer") as error:
         publish(first, customer=0, orders=0)
@@ -66,14 +66,14 @@ def test_a_temporary_error_is_retried_before_its_table_is_left_out(
 
 
 def test_a_table_with_a_permanent_error_is_left_out_at_once(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spoil(monkeypatch, "customer", error=UnsupportedFeatureError)
+    fail_reads(monkeypatch, "customer", error=UnsupportedFeatureError)
     run = Run(try_number=1, max_tries=2)
     assert publish(run, customer=0, gone_from_the_registry=0, orders=0) == {"orders": [0, 1]}
     assert run.events == [event("orders", 0, 1)]
 
 
 def test_an_error_fails_the_task_if_no_table_has_an_event(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spoil(monkeypatch, "customer", "orders", error=UnsupportedFeatureError)
+    fail_reads(monkeypatch, "customer", "orders", error=UnsupportedFeatureError)
     with pytest.raises(AirflowFailException, match=r"UnsupportedFeatureError: \[DELTA_UNSUPPORTED_FEATURE\] no answer"):
         publish(Run(), customer=0, orders=0)
     with pytest.raises(AirflowFailException, match=r"UnsupportedFeatureError: \[DELTA_UNSUPPORTED_FEATURE\] no answer"):
@@ -83,7 +83,7 @@ def test_an_error_fails_the_task_if_no_table_has_an_event(tables: Path, monkeypa
 def test_an_unreachable_table_does_not_block_other_tables(
     tables: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    spoil(monkeypatch, "customer")
+    fail_reads(monkeypatch, "customer")
     run = Run()
     select = LakehouseSelectTablesOperator(task_id="tables", having="log")
     assert select.execute(run.context()) == ["customer", "lineitem", "orders"]

@@ -231,10 +231,10 @@ def operand(draw: st.DrawFn, kind: str, pool: list[Any]) -> tuple[str, Any]:
 
 
 @st.composite
-def leaves(draw: st.DrawFn, world: list[Row], columns: dict[str, str]) -> Condition:
+def leaves(draw: st.DrawFn, table_rows: list[Row], columns: dict[str, str]) -> Condition:
     path = draw(st.sampled_from(sorted(columns)))
     kind = columns[path]
-    pool = [row[path] for row in world]
+    pool = [row[path] for row in table_rows]
     literal = operand(kind, pool)
     operators = st.sampled_from(["=", "!=", "<>", "<", "<=", ">", ">=", "<=>"])
     forms = ["compare"] * 3 + ["null", "in", "between", "distinct", "coalesce", "case", "flipped"]
@@ -360,9 +360,9 @@ def _date_part(value: int | None, kind: str, part: str) -> int | None:
     return int(getattr(day, part))
 
 
-def conditions(world: list[Row], columns: dict[str, str]) -> st.SearchStrategy[Condition]:
-    """Conditions on these columns, with literals that are often values of ``world``."""
-    return st.recursive(leaves(world, columns), _joined, max_leaves=5)
+def conditions(table_rows: list[Row], columns: dict[str, str]) -> st.SearchStrategy[Condition]:
+    """Conditions on these columns, with literals that are often values of ``table_rows``."""
+    return st.recursive(leaves(table_rows, columns), _joined, max_leaves=5)
 
 
 def _joined(inner: st.SearchStrategy[Condition]) -> st.SearchStrategy[Condition]:

@@ -63,9 +63,9 @@ def column(values: list[Any], kind: str) -> pa.Array:
     return pa.array(values, arrow)
 
 
-def table_of(world: list[Row]) -> pa.Table:
+def table_of(table_rows: list[Row]) -> pa.Table:
     def of(path: str) -> pa.Array:
-        return column([row[path] for row in world], COLUMNS[path])
+        return column([row[path] for row in table_rows], COLUMNS[path])
 
     deep = pa.StructArray.from_arrays([of("`odd name`.deep.word")], ["word"])
     odd = pa.StructArray.from_arrays([of("`odd name`.inner"), deep, of("`odd name`.at")], ["inner", "deep", "at"])
@@ -85,7 +85,7 @@ def test_a_file_with_a_match_is_kept(data: st.DataObject) -> None:
     partitions -= {""}
     mapping = data.draw(st.sampled_from(["none", "name", "id"]), "mapping")
     names = logical if mapping == "none" else physical
-    world: list[tuple[list[Row], list[Row]]] = []
+    file_rows: list[tuple[list[Row], list[Row]]] = []
     stats, values = [], []
     for _ in range(data.draw(st.integers(1, 3), "files")):
         stored = data.draw(rows(4, columns))
@@ -100,14 +100,14 @@ def test_a_file_with_a_match_is_kept(data: st.DataObject) -> None:
         measured = {path: kind for path, kind in columns.items() if path not in partitions}
         stats.append(data.draw(statistics(stored, names, measured), "stats"))
         values.append(pairs)
-        world.append((stored, live))
-    every = [row for stored, _ in world for row in stored]
+        file_rows.append((stored, live))
+    every = [row for stored, _ in file_rows for row in stored]
     condition = data.draw(conditions(every, columns), "condition")
 
     predicate = parse(condition.sql, SCHEMA)
     decisions = may_match(predicate, files_with(stats, values), TableLayout(SCHEMA, tuple(sorted(partitions)), mapping))
     assert decisions.null_count == 0
-    for (_, live), keep, said, keys in zip(world, decisions.to_pylist(), stats, values, strict=True):
+    for (_, live), keep, said, keys in zip(file_rows, decisions.to_pylist(), stats, values, strict=True):
         assert keep or not any(condition.holds(row) is True for row in live), (said, keys)
 
 
@@ -115,10 +115,10 @@ def test_a_file_with_a_match_is_kept(data: st.DataObject) -> None:
 @given(data=st.data())
 def test_rows_are_true_false_or_null_as_in_sql(data: st.DataObject) -> None:
     columns = data.draw(some_columns(), "columns")
-    world = data.draw(rows(6, columns), "rows")
-    condition = data.draw(conditions(world, columns), "condition")
-    expected = [condition.holds(row) for row in world]
-    table = table_of(world)
+    table_rows = data.draw(rows(6, columns), "rows")
+    condition = data.draw(conditions(table_rows, columns), "condition")
+    expected = [condition.holds(row) for row in table_rows]
+    table = table_of(table_rows)
     predicate = parse(condition.sql, SCHEMA)
     assert matches(predicate, table).to_pylist() == expected
 
@@ -131,15 +131,15 @@ def test_partition_values_decide_exactly(data: st.DataObject) -> None:
     columns = {PATHS[kind]: kind for kind in kinds}
     mapping = data.draw(st.sampled_from(["none", "name"]))
     names = logical if mapping == "none" else physical
-    world = [{path: _in_log(row[path]) for path in columns} for row in data.draw(rows(5, columns))]
+    table_rows = [{path: _in_log(row[path]) for path in columns} for row in data.draw(rows(5, columns))]
     values = [
         [(names(path)[0], data.draw(partition_text(row[path], kind))) for path, kind in columns.items()]
-        for row in world
+        for row in table_rows
     ]
-    condition: Condition = data.draw(conditions(world, columns), "condition")
-    files = files_with([None] * len(world), values)
+    condition: Condition = data.draw(conditions(table_rows, columns), "condition")
+    files = files_with([None] * len(table_rows), values)
     predicate = parse(condition.sql, SCHEMA)
-    expected = [condition.holds(row) for row in world]
+    expected = [condition.holds(row) for row in table_rows]
     layout = TableLayout(SCHEMA, tuple(columns), mapping)
     assert evaluate_partitions(predicate, files, layout).to_pylist() == expected
     assert may_match(predicate, files, layout).to_pylist() == [truth is True for truth in expected]

@@ -1,4 +1,4 @@
-"""The score of a table: its reasons, the verbs that mend them, and that a worse number never raises it."""
+"""The score of a table: its reasons, the verbs that fix them, and that a worse number never raises it."""
 
 from __future__ import annotations
 

@@ -88,30 +88,30 @@ def test_segments_stay_few(tmp_path: Path) -> None:
 
 
 def test_state_has_few_objects_and_the_same_answers(tmp_path: Path) -> None:
-    world = NamedFiles(tmp_path)
+    environment = NamedFiles(tmp_path)
     for number in range(12):
-        world.land(f"{number:02d}.csv", f"{number:02d}-x.csv")
-        world.run()
-    assert world.loaded() == [f"{number:02d}.csv" for number in range(12)]
-    state, _ = world.state()
+        environment.land(f"{number:02d}.csv", f"{number:02d}-x.csv")
+        environment.run()
+    assert environment.loaded() == [f"{number:02d}.csv" for number in range(12)]
+    state, _ = environment.state()
     assert state.history.next_number == 12
-    assert len(world.objects()) < 12
+    assert len(environment.objects()) < 12
     files = state.look()
     assert files.new.num_rows == 0
     assert files.refused == {f"{number:02d}-x.csv": "bad" for number in range(12)}
     # A folded file that has other content, and a folded rejected file that was corrected.
-    world.land("03.csv", "00-x.csv", content="other content")
+    environment.land("03.csv", "00-x.csv", content="other content")
     files = state.look()
     assert files.changed == {"03.csv": 3}
     assert files.new["name"].to_pylist() == ["00-x.csv"]
 
 
 def test_segments_are_closed_when_the_files_are_sorted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = NamedFiles(tmp_path)
+    environment = NamedFiles(tmp_path)
     for number in range(12):
-        world.land(f"{number:02d}.csv")
-        world.run()
-    state, _ = world.state()
+        environment.land(f"{number:02d}.csv")
+        environment.run()
+    state, _ = environment.state()
     streams: list[pa.NativeFile] = []
     open_input = LocalStore.open_input
 
@@ -148,54 +148,54 @@ def die() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_runs_that_are_killed_at_any_call_load_each_file_once(tmp_path: Path, when: str) -> None:
-    world = NamedFiles(tmp_path)
+    environment = NamedFiles(tmp_path)
     landed: list[str] = []
     for call in range(1, 100):
         names = [f"{call:03d}-{kind}.csv" for kind in ("a", "x", "c", "d")]
         landed += [name for name in names if "x" not in name]
-        world.land(*names)
+        environment.land(*names)
         events, has_come = at_call(call, die)
-        killed = FaultStore(world.source.table, **{when: events})  # type: ignore[arg-type]
+        killed = FaultStore(environment.source.table, **{when: events})  # type: ignore[arg-type]
         try:
-            world.run(killed)
+            environment.run(killed)
         except KilledError:
-            world.run()
-        assert world.loaded() == sorted(landed)
+            environment.run()
+        assert environment.loaded() == sorted(landed)
         if not has_come():
             break
     else:
         pytest.fail("a run has more calls than expected")
     assert call > 20
-    assert world.state()[0].look().new.num_rows == 0
-    assert len(world.objects()) < 20  # what the killed runs have left is deleted
+    assert environment.state()[0].look().new.num_rows == 0
+    assert len(environment.objects()) < 20  # what the killed runs have left is deleted
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("give_up", [False, True])
 def test_a_run_beside_a_slow_run_at_any_call_loads_each_file_once(tmp_path: Path, give_up: bool) -> None:
     """The other run, which also lands and loads files until it folds, comes before one call of the slow run."""
-    world = NamedFiles(tmp_path)
+    environment = NamedFiles(tmp_path)
     landed: list[str] = []
     conflicts = 0
     for call in range(1, 100):
         names = [f"{call:03d}-{kind}.csv" for kind in ("a", "b", "x", "c")]
         more = [f"{call:03d}-{kind}.csv" for kind in ("e", "f", "g", "h")]
         landed += [name for name in (*names, *more) if "x" not in name]
-        world.land(*names)
+        environment.land(*names)
 
         def overtake() -> None:
-            world.run(give_up=give_up)
-            world.land(*more)  # noqa: B023
-            world.run()
+            environment.run(give_up=give_up)
+            environment.land(*more)  # noqa: B023
+            environment.run()
 
         events, has_come = at_call(call, overtake)
         try:
-            world.run(FaultStore(world.source.table, before=events))
+            environment.run(FaultStore(environment.source.table, before=events))
         except (ConcurrentTransactionError, IngestError):
             conflicts += 1
-        world.land(*more)
-        world.run()
-        assert world.loaded() == sorted(landed)
+        environment.land(*more)
+        environment.run()
+        assert environment.loaded() == sorted(landed)
         if not has_come():
             break
     else:
@@ -249,45 +249,45 @@ def test_entries_of_folded_batches_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["segment", "segment content", "fold", "fold content"])
 def test_a_damaged_or_missing_part_of_the_state_stops_the_load(tmp_path: Path, damage: str) -> None:
-    world = NamedFiles(tmp_path)
+    environment = NamedFiles(tmp_path)
     for number in range(2):
-        world.land(f"{number}.csv")
-        world.run()
-    world.land("2.csv")
+        environment.land(f"{number}.csv")
+        environment.run()
+    environment.land("2.csv")
     (path,) = (tmp_path / "table/_ingest/erp" / ("settled" if "segment" in damage else "folds")).iterdir()
     if damage.endswith("content"):
         path.write_bytes(b"{}")
     else:
         path.unlink()
     with pytest.raises(IngestError, match=r"is missing|is not a valid|has no batch 1"):
-        world.state()[0].look()
+        environment.state()[0].look()
 
 
 def test_files_by_name_are_listed_after_those_that_are_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = NamedFiles(tmp_path, order="by_name", settle_seconds=0)
+    environment = NamedFiles(tmp_path, order="by_name", settle_seconds=0)
     listed: list[str] = []
-    files = type(world.source.open_landing()).files
+    files = type(environment.source.open_landing()).files
 
     def noted(self: Any, after: str = "") -> Any:
         listed.append(after)
         return files(self, after)
 
-    monkeypatch.setattr(type(world.source.open_landing()), "files", noted)
+    monkeypatch.setattr(type(environment.source.open_landing()), "files", noted)
     for number in range(9):
-        world.land(f"{number}.csv")
-        world.run()
-    assert world.loaded() == [f"{number}.csv" for number in range(9)]
+        environment.land(f"{number}.csv")
+        environment.run()
+    assert environment.loaded() == [f"{number}.csv" for number in range(9)]
     assert listed[-1] == "7.csv"
     # The pattern has changed, so files before this name may be new.
-    world.source = Source(**{**vars(world.source), "pattern": "*"})
-    world.state()[0].look()
+    environment.source = Source(**{**vars(environment.source), "pattern": "*"})
+    environment.state()[0].look()
     assert listed[-1] == ""
 
 
 def test_the_watermark_stays_before_files_that_are_not_settled(tmp_path: Path) -> None:
-    world = NamedFiles(tmp_path, order="by_name")
-    world.land("1", "2", "3", "4", "5", "6")
-    landing = world.source.open_landing()
+    environment = NamedFiles(tmp_path, order="by_name")
+    environment.land("1", "2", "3", "4", "5", "6")
+    landing = environment.source.open_landing()
 
     class Growing:
         """A landing folder in which file 4 changes before its batch begins."""
@@ -298,15 +298,15 @@ def test_the_watermark_stays_before_files_that_are_not_settled(tmp_path: Path) -
         def fingerprint(self, file: SourceFile) -> Fingerprint | None:
             return None if file.name == "4" else landing.fingerprint(file)
 
-    world.source = _With(world.source, Growing())  # type: ignore[assignment]
-    world.run()
-    fold = IntentLog(open_store(world.source.table), "erp").folds.latest()
+    environment.source = _With(environment.source, Growing())  # type: ignore[assignment]
+    environment.run()
+    fold = IntentLog(open_store(environment.source.table), "erp").folds.latest()
     assert fold is not None
-    assert fold.watermark == Watermark("3", world.source.landing, None)
-    world.source = Source(**vars(world.source.source))  # type: ignore[attr-defined]
-    world.land("7", "8")
-    world.run()
-    assert world.loaded() == ["1", "2", "3", "4", "5", "6", "7", "8"]
+    assert fold.watermark == Watermark("3", environment.source.landing, None)
+    environment.source = Source(**vars(environment.source.source))  # type: ignore[attr-defined]
+    environment.land("7", "8")
+    environment.run()
+    assert environment.loaded() == ["1", "2", "3", "4", "5", "6", "7", "8"]
 
 
 class _With:
@@ -326,18 +326,18 @@ class _With:
 def test_random_kills_of_runs(tmp_path: Path) -> None:
     """Several runs are killed one after the other, before or after the effect of a call, and segments are merged."""
     numbers = random.Random(1)
-    world = NamedFiles(tmp_path)
+    environment = NamedFiles(tmp_path)
     landed: list[str] = []
     for run in range(150):
         names = [f"{numbers.random()}{'-x' * (numbers.random() < 0.2)}" for _ in range(numbers.randint(0, 9))]
         landed += [name for name in names if "x" not in name]
-        world.land(*names)
+        environment.land(*names)
         events, _ = at_call(numbers.randint(1, 60), die)
         with contextlib.suppress(KilledError):
-            world.run(FaultStore(world.source.table, **{"before" if run % 2 else "after": events}))  # type: ignore[arg-type]
-    world.run()
-    assert world.loaded() == sorted(landed)
-    assert world.state()[1].folds.latest() is not None
+            environment.run(FaultStore(environment.source.table, **{"before" if run % 2 else "after": events}))  # type: ignore[arg-type]
+    environment.run()
+    assert environment.loaded() == sorted(landed)
+    assert environment.state()[1].folds.latest() is not None
 
 
 @pytest.mark.slow
@@ -345,16 +345,16 @@ def test_a_look_at_many_loaded_files_takes_little_more_than_reading_the_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settled_files, "_GROUP_ROWS", 1 << 16)
-    world = NamedFiles(tmp_path, pattern="**/*.csv")
+    environment = NamedFiles(tmp_path, pattern="**/*.csv")
     files = 100_000
     for day in range(100):
         folder = tmp_path / f"landing/day={day}"
         folder.mkdir()
         for number in range(files // 100):
             os.close(os.open(folder / f"orders-{number:09d}.csv", os.O_CREAT))
-    store = open_store(world.source.table)
+    store = open_store(environment.source.table)
     folds, fold = Folds(store, "_ingest/erp"), Fold()
-    for part in world.source.open_landing().files():
+    for part in environment.source.open_landing().files():
         columns = [part["name"], part["size"], part["modified"], part["name"]]
         batch, refused = pa.repeat(fold.through + 1, len(part)), pa.nulls(len(part), pa.string())
         rows = pa.Table.from_arrays([*columns, batch, refused], schema=SETTLED)
@@ -369,7 +369,7 @@ def test_a_look_at_many_loaded_files_takes_little_more_than_reading_the_folders(
                 entry.stat()
 
     def look() -> None:
-        files_left.append(world.state()[0].look().new.num_rows)
+        files_left.append(environment.state()[0].look().new.num_rows)
 
     def fastest(work: Callable[[], None]) -> float:
         times = []

@@ -35,10 +35,10 @@ def flipped(data: bytes, seed: int) -> bytes:
     """The bytes with one or two flipped bits in the footer."""
     rng = random.Random(seed)
     length = int.from_bytes(data[-8:-4], "little")
-    spoiled = bytearray(data)
+    corrupted = bytearray(data)
     for _ in range(rng.choice((1, 2))):
-        spoiled[len(data) - 8 - rng.randrange(length) - 1] ^= 1 << rng.randrange(8)
-    return bytes(spoiled)
+        corrupted[len(data) - 8 - rng.randrange(length) - 1] ^= 1 << rng.randrange(8)
+    return bytes(corrupted)
 
 
 def read_all(folder: Path) -> None:

@@ -154,15 +154,15 @@ def test_pages_that_turn_out_torn_are_passed_over_when_they_are_read(table, kind
 def test_text_that_is_no_utf8_is_no_checkpoint(table, kind):
     expected = state_of(table)
     kind(table)
-    spoiled = 0
+    corrupted = 0
     for meta in [*table.list_from(file_names.LOG), *table.list_from(file_names.SIDECARS)]:
         if meta.path.endswith(".parquet"):
             sink = pa.BufferOutputStream()
             pq.write_table(pq.read_table(pa.BufferReader(table.read(meta.path))), sink, compression="none")
             data = sink.getvalue().to_pybytes()
-            spoiled += data.count(b"f2-1.parquet")
+            corrupted += data.count(b"f2-1.parquet")
             table.put(meta.path, data.replace(b"f2-1.parquet", b"f\xff-1.parquet"))
-    assert spoiled
+    assert corrupted
     assert sorted(Path(uri).name for uri in DeltaTable(table.root).file_uris()) == [row["path"] for row in expected[4]]
     _cut(table)
     with pytest.raises(LogCorruptedError, match=r"checkpoint .* cannot be read .*UTF"):

@@ -329,9 +329,9 @@ def test_too_many_lengths_are_not_looked_up():
 
 
 def test_a_torn_bloom_filter_is_an_error():
-    for spoiled in (b"", b"\x15", b"\x15\x80\x80\x01\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x00"):
+    for corrupted in (b"", b"\x15", b"\x15\x80\x80\x01\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x00"):
         with pytest.raises(ValueError, match="Bloom"):
-            bloom_bitset(spoiled)
+            bloom_bitset(corrupted)
     assert bloom_bitset(b"\x15\x40\x00" + bytes(32)) is None  # an unknown algorithm
 
 

@@ -73,13 +73,13 @@ def test_the_top_object_has_everything_but_files(table):
     assert last["sizeInBytes"] == hint.top.size + sum(listed[name].size for name in named(table))
 
 
-@pytest.mark.parametrize("spoil", ["torn", "gone"])
-def test_a_sidecar_that_was_spoiled_since_it_was_read_is_not_taken_over(table, spoil):
+@pytest.mark.parametrize("damage", ["torn", "gone"])
+def test_a_sidecar_that_was_spoiled_since_it_was_read_is_not_taken_over(table, damage):
     put(table, 1, add("new"))
     snapshot = load_snapshot(table)
     assert snapshot.file_count == 101  # reads its footers
     victim = f"{file_names.SIDECARS}/{min(named(table))}"
-    if spoil == "torn":
+    if damage == "torn":
         table.put(victim, table.read(victim)[:50])
     else:
         table.delete_many([victim])

@@ -258,8 +258,8 @@ def _without_null_counts(data):
         changed[start + first] += 0x10  # the high half byte is the difference to the previous field's number
         if changed[start + behind] & 0x0F:
             changed[start + behind] -= 0x10
-    spoiled = bytes(changed)
-    group = pq.ParquetFile(pa.BufferReader(spoiled)).metadata.row_group(0)
+    corrupted = bytes(changed)
+    group = pq.ParquetFile(pa.BufferReader(corrupted)).metadata.row_group(0)
     statistics = [group.column(number).statistics for number in range(group.num_columns)]
     assert not any(chunk is not None and chunk.has_null_count for chunk in statistics)
-    return spoiled
+    return corrupted

@@ -150,9 +150,9 @@ def test_an_unknown_level_stops_only_who_needs_it(tmp_path):
     table.create_checkpoint()
     with pytest.raises(InvalidArgumentError, match=rf"delta.isolationLevel = 'Foo'.*table {path}\)\. Set it to"):
         table.delete("id = 1")
-    mended = begin(load_snapshot(snapshot.store), "SET TBLPROPERTIES")
-    mended.set_metadata(snapshot.metadata)
-    assert mended.commit() == Committed(4, 1)
+    repair = begin(load_snapshot(snapshot.store), "SET TBLPROPERTIES")
+    repair.set_metadata(snapshot.metadata)
+    assert repair.commit() == Committed(4, 1)
     table.delete("id = 1")
     assert rows_of(path) == [0]
 

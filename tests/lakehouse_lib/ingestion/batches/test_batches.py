@@ -96,9 +96,9 @@ def test_files_of_a_batch_that_was_given_up_are_new() -> None:
 
 
 def test_refused_file_that_was_corrected_and_loaded_is_loaded() -> None:
-    mended = past([intent(0, "a"), intent(1, "a")], [Outcome(0, {"a": "bad"}, "every file was refused")], 1)
-    assert loaded(mended) == {"a": 1}
-    assert mended.recent.num_rows == 1
+    corrected = past([intent(0, "a"), intent(1, "a")], [Outcome(0, {"a": "bad"}, "every file was refused")], 1)
+    assert loaded(corrected) == {"a": 1}
+    assert corrected.recent.num_rows == 1
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,9 @@ def test_missing_data_files_are_taken_out_of_the_log(table):
     assert sorted(report["files_removed"]) == sorted(files[:2])
     assert objects(table) == before
     assert table.version() == 11
-    mended = table.repair(dry_run=False)
-    assert (mended["dry_run"], mended["version"], table.version()) == (False, 12, 12)
-    assert sorted(mended["files_removed"]) == sorted(files[:2])
+    repaired = table.repair(dry_run=False)
+    assert (repaired["dry_run"], repaired["version"], table.version()) == (False, 12, 12)
+    assert sorted(repaired["files_removed"]) == sorted(files[:2])
     assert sorted(table.files()["path"].to_pylist()) == sorted(files[2:])
     assert len(ids(table)) == 30
     assert read_delta_rs(table.table_uri).equals(read_duckdb(table.table_uri))
@@ -246,34 +246,34 @@ def test_holes_in_the_log_are_told(table, gone, holes):
 
 @pytest.mark.parametrize("length", [0, 40])
 def test_torn_commits_under_a_checkpoint_are_told(table, length):
-    torn = {version: file_names.commit(version) for version in (3, 7)}
-    for path in torn.values():
+    truncated = {version: file_names.commit(version) for version in (3, 7)}
+    for path in truncated.values():
         table.store.put(path, table.store.read(path)[:length])
     for dry_run in (True, False):
         report = table.repair(dry_run=dry_run)
-        assert list(report["commits_torn"]) == list(torn.values())
+        assert list(report["commits_torn"]) == list(truncated.values())
         assert all(path in why for path, why in report["commits_torn"].items())
         assert not repair(table.snapshot).is_sound
     assert len(ids(table)) == 36
-    with pytest.raises(LogCorruptedError, match=rf"{torn[3]}.*Restore the file"):
+    with pytest.raises(LogCorruptedError, match=rf"{truncated[3]}.*Restore the file"):
         DeltaTable(table.table_uri, version=4)
 
 
-@pytest.mark.parametrize("harm", ["torn", "gone"])
-def test_a_table_that_cannot_be_opened_has_a_report_by_an_older_version(table, harm, monkeypatch):
+@pytest.mark.parametrize("damage", ["torn", "gone"])
+def test_a_table_that_cannot_be_opened_has_a_report_by_an_older_version(table, damage, monkeypatch):
     monkeypatch.setattr(segment, "LISTING_WAITS", ())
     write_deltalake(table, rows(100), mode="append")
     path = file_names.commit(11)
-    report_key = {"torn": "commits_torn", "gone": "commits_missing"}[harm]
+    report_key = {"torn": "commits_torn", "gone": "commits_missing"}[damage]
     table.store.delete_many([path])
-    if harm == "torn":
+    if damage == "torn":
         table.store.put(path, b'{"commitInfo":{"timestamp":1')
     with pytest.raises(LogCorruptedError, match=r"read an older version, whose repair\(\) reports "):
         DeltaTable(table.table_uri)
     before = {meta.path for meta in table.store.walk()}
     older = DeltaTable(table.table_uri, version=10)
     report = older.repair()
-    assert list(report[report_key]) == ([path] if harm == "torn" else ["11"])
+    assert list(report[report_key]) == ([path] if damage == "torn" else ["11"])
     assert [name for name, value in report.items() if value] == ["dry_run", report_key]
     with pytest.raises(LogCorruptedError, match="Restore"):
         older.repair(dry_run=False)

@@ -1,4 +1,4 @@
-"""The table that actors find. An actor creates it without faults in a separate world, once for all equal plans."""
+"""The table that actors find. An actor creates it without faults in a separate run, once for all equal plans."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import NamedTuple
 
 from lakehouse_lib.errors import DeltaError
 from tests.simulation.actors import Actor
-from tests.simulation.choosers import CALM, Seeded
+from tests.simulation.choosers import NO_FAULTS, Seeded
 from tests.simulation.hooks import hooks_watched
 from tests.simulation.ledger import Ledger, Terms, Violation
 from tests.simulation.shortcuts import Memory, remembered
+from tests.simulation.simulation import Simulation, Step
 from tests.simulation.store import Bucket, SimulatedStore, Stored
-from tests.simulation.world import Step, World
+
+#: The name of the actor that creates the table. It seeds random choices: another name would change every run.
+CREATOR = "founder"
+_SEED = "founding"
 
 
 class Work(NamedTuple):
@@ -24,7 +28,7 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Founding:
+class Creation:
     """The choices that determine the table.
 
     Attributes:
@@ -38,7 +42,7 @@ class Founding:
 
 
 @dataclass(frozen=True)
-class Founded:
+class CreatedTable:
     """A finished table, the number of calls that it took, and the objects that were parsed meanwhile."""
 
     objects: dict[str, Stored]
@@ -48,7 +52,7 @@ class Founded:
     memory: Memory
 
 
-class FoundingError(Exception):
+class CreationError(Exception):
     """A violation happened before the actors began."""
 
     def __init__(self, what: str, history: list[Step]) -> None:
@@ -56,30 +60,30 @@ class FoundingError(Exception):
         self.what, self.history = what, history
 
 
-def found_table(founding: Founding) -> Founded:
+def create_initial_table(creation: Creation) -> CreatedTable:
     """Create the table.
 
     Raises:
-        FoundingError: an error without a fault.
+        CreationError: an error without a fault.
     """
-    world = World(Seeded("founding", CALM), "founding")
-    ledger = Ledger(lambda: world.now, founding.terms)
+    simulation = Simulation(Seeded(_SEED, NO_FAULTS), _SEED)
+    ledger = Ledger(lambda: simulation.now, creation.terms)
     bucket = Bucket(ledger.watch)
-    founder = Actor("founder", SimulatedStore(world, bucket, "founder"), ledger)
+    creator = Actor(CREATOR, SimulatedStore(simulation, bucket, CREATOR), ledger)
 
     def work() -> None:
-        founder.create(dict(founding.configuration))
-        for step in founding.works:
-            founder.do(*step)
+        creator.create(dict(creation.configuration))
+        for step in creation.works:
+            creator.do(*step)
 
     with hooks_watched(_is_never_explained), remembered() as memory:
         try:
-            world.run({founder.name: work})
+            simulation.run({creator.name: work})
         except Violation as error:
-            raise FoundingError(str(error), world.history) from error
+            raise CreationError(str(error), simulation.history) from error
         except Exception as error:  # a bug may show as any error
-            raise FoundingError(traceback.format_exc(), world.history) from error
-        return Founded(bucket.objects, ledger, world.now, world.history, memory)
+            raise CreationError(traceback.format_exc(), simulation.history) from error
+        return CreatedTable(bucket.objects, ledger, simulation.now, simulation.history, memory)
 
 
 def _is_never_explained(_: DeltaError, __: str) -> bool:

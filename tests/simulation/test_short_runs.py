@@ -1,4 +1,4 @@
-"""The short form of the simulation for `make test`: some worlds, and all orders of some pairs."""
+"""The short form of the simulation for `make test`: some runs, and all orders of some pairs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.campaign import tally
-from tests.simulation.choosers import CALM
+from tests.simulation.choosers import NO_FAULTS
 from tests.simulation.exploration import explore
 from tests.simulation.runs import plan_of, run
 from tests.simulation.scenarios import PAIRS
@@ -64,6 +64,6 @@ def test_every_order_of_two_writers(name: str, outcomes: int) -> None:
 @pytest.mark.slow
 def test_runs_without_faults_have_no_store_errors() -> None:
     for seed in range(10):
-        report = run(replace(plan_of(seed), weather=CALM))
+        report = run(replace(plan_of(seed), fault_rates=NO_FAULTS))
         assert report.violation is None
         assert not any(outcome.endswith("StoreError") or outcome == "unknown" for outcome in report.outcomes)

@@ -2,7 +2,7 @@
 call.
 
 An actor is a greenlet that stands for a process. Between two calls it has no effect on others. So the order of calls
-and the fate of each call are the only choices; the same choices (of a seed or a search) replay the run.
+and the fault plan of each call are the only choices; the same choices (of a seed or a search) replay the run.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Call(NamedTuple):
     path: str
 
 
-class Fate(NamedTuple):
-    """The fate of a call.
+class FaultPlan(NamedTuple):
+    """The fault of a call, if any.
 
     Attributes:
         effect: how often the store executes it.
-        answer: "result", "error" (lost, throttled) or "death" of the caller.
-        late: the store executes it some time after the caller's error or death.
+        answer: "result", "error" (lost, throttled) or "crash" of the caller.
+        late: the store executes it some time after the caller's error or crash.
         stale: a listing shows the state of so many ms ago: it lacks newer objects, and has objects deleted since.
         some: if not 0, this applies only to about half of these objects, chosen by this number.
         clock: from now on the caller's clock is so many ms behind; negative: ahead.
@@ -61,22 +61,22 @@ class Chooser(Protocol):
     def actor(self, calls: list[Call]) -> int:
         """The actor whose waiting call is next."""
 
-    def fate(self, call: Call) -> Fate: ...
+    def fault_plan(self, call: Call) -> FaultPlan: ...
 
 
-class Death(BaseException):
+class Crash(BaseException):
     """The end of a process; not an ``Exception``, because no code may handle it."""
 
 
 class Step(NamedTuple):
-    """A call that was executed, and its fate."""
+    """A call that was executed, and its fault plan."""
 
     call: Call
-    fate: Fate
+    fault_plan: FaultPlan
 
 
-class World:
-    """The world of a run.
+class Simulation:
+    """One run of actors.
 
     Args:
         chooser: chooses the order and the faults.
@@ -100,7 +100,7 @@ class World:
         self._waiting: dict[str, tuple[greenlet, Call]] = {}
         self._late: list[tuple[Call, Callable[[], object]]] = []
         self._hub: greenlet | None = None
-        self._dead: set[str] = set()
+        self._crashed: set[str] = set()
         self._at_work = ""
 
     def run(self, actors: Mapping[str, Callable[[], None]]) -> None:
@@ -109,7 +109,7 @@ class World:
         with self._own_time():
             try:
                 for name, work in actors.items():
-                    self._resume(name, greenlet(_mortal(work)), None)
+                    self._resume(name, greenlet(_until_crash(work)), None)
                 while self._waiting:
                     self._step()
                 self.settle()
@@ -117,36 +117,36 @@ class World:
                 self._hub = None
                 waiting, self._waiting = self._waiting, {}
                 for runner, _ in waiting.values():
-                    runner.throw(Death)
+                    runner.throw(Crash)
 
-    def pause(self, call: Call) -> Fate:
+    def pause(self, call: Call) -> FaultPlan:
         """Wait until the call is executed. Outside of a run, and in a thread of the library, do not wait."""
         here = greenlet.getcurrent()
         if self._hub is None:
             if here.parent is not None:
-                raise Death  # the run is over
-            return Fate()
+                raise Crash  # the run is over
+            return FaultPlan()
         if here.parent is not self._hub:
-            return Fate()
-        if self._at_work in self._dead:
-            raise Death
-        fate: Fate = self._hub.switch(call)
-        return fate
+            return FaultPlan()
+        if self._at_work in self._crashed:
+            raise Crash
+        fault_plan: FaultPlan = self._hub.switch(call)
+        return fault_plan
 
     def was_ahead(self, actor: str, since: int) -> bool:
         """Whether the actor's clock was ahead since the call with this number."""
         clocks = [
-            (number, step.fate.clock)
+            (number, step.fault_plan.clock)
             for number, step in enumerate(self.history)
-            if step.call.actor == actor and step.fate.clock is not None
+            if step.call.actor == actor and step.fault_plan.clock is not None
         ]
         before = [clock for number, clock in clocks if number < since]
         return any(clock < 0 for clock in (*before[-1:], *(clock for number, clock in clocks if number >= since)))
 
-    def die(self) -> NoReturn:
+    def crash(self) -> NoReturn:
         """End the present actor; its later calls (in ``finally``) do not reach the store."""
-        self._dead.add(self._at_work)
-        raise Death
+        self._crashed.add(self._at_work)
+        raise Crash
 
     def later(self, call: Call, act: Callable[[], object]) -> None:
         """Let the store execute this at some later time."""
@@ -180,25 +180,25 @@ class World:
             self._do_late(chosen - len(names))
             return
         runner, call = self._waiting.pop(names[chosen])
-        fate = self.chooser.fate(call)
-        self.history.append(Step(call, fate))
+        fault_plan = self.chooser.fault_plan(call)
+        self.history.append(Step(call, fault_plan))
         self._pass(_CALL_MS)
-        if fate.clock is not None:
-            self._behind[call.actor] = fate.clock
-        self._resume(call.actor, runner, fate)
+        if fault_plan.clock is not None:
+            self._behind[call.actor] = fault_plan.clock
+        self._resume(call.actor, runner, fault_plan)
 
     def _do_late(self, number: int) -> None:
         call, act = self._late.pop(number)
-        self.history.append(Step(call, Fate()))
+        self.history.append(Step(call, FaultPlan()))
         self._pass(_CALL_MS)
         act()
 
     def _pass(self, milliseconds: float) -> None:
         self.now += milliseconds * self._has_time
 
-    def _resume(self, name: str, runner: greenlet, fate: Fate | None) -> None:
+    def _resume(self, name: str, runner: greenlet, fault_plan: FaultPlan | None) -> None:
         self._at_work = name
-        call = runner.switch() if fate is None else runner.switch(fate)
+        call = runner.switch() if fault_plan is None else runner.switch(fault_plan)
         if not runner.dead:
             self._waiting[name] = (runner, call._replace(actor=name))
 
@@ -242,9 +242,9 @@ def _in_this_thread(replacement: Callable[..., Any], original: Callable[..., Any
     return lambda *arguments: replacement(*arguments) if threading.get_ident() == here else original(*arguments)
 
 
-def _mortal(work: Callable[[], None]) -> Callable[[], None]:
+def _until_crash(work: Callable[[], None]) -> Callable[[], None]:
     def live() -> None:
-        with contextlib.suppress(Death):
+        with contextlib.suppress(Crash):
             work()
 
     return live
