@@ -46,7 +46,7 @@ def check(calls: list[Progress]) -> Progress:
 
 
 @pytest.mark.parametrize("verb", ["compact", "z_order"])
-def test_rewrites_tell_of_each_task(engine: Engine, table: Path, verb: str) -> None:
+def test_rewrites_report_each_task(engine: Engine, table: Path, verb: str) -> None:
     calls: list[Progress] = []
     snapshot = DeltaTable(table).snapshot
     operation, arguments = (COMPACT, {}) if verb == "compact" else (Z_ORDER, {"columns": ["id"]})
@@ -69,7 +69,7 @@ def test_several_commits_have_one_progress(table: Path, monkeypatch: pytest.Monk
     assert check(calls).total == 5
 
 
-def test_vacuum_tells_of_listed_objects_and_of_deletions(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vacuum_reports_listed_objects_and_deletions(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletion, "DELETED_AT_ONCE", 8)
     DeltaTable(table).optimize.compact()
     arguments: dict[str, Any] = {"retention_hours": 0, "enforce_retention_duration": False}
@@ -85,7 +85,7 @@ def test_vacuum_tells_of_listed_objects_and_of_deletions(table: Path, monkeypatc
     assert all(progress.seconds_left is None for progress in calls)
 
 
-def test_an_observer_that_fails_stops_nothing(table: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_observer_does_not_fail_the_verb(table: Path, caplog: pytest.LogCaptureFixture) -> None:
     calls: list[Progress] = []
 
     def fail(progress: Progress) -> None:

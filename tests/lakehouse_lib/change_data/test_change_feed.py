@@ -140,7 +140,7 @@ def test_the_arrow_engine_streams_commits_in_order(table: Path) -> None:
     assert pc.all(pc.equal(pc.sort_indices(versions), pa.array(range(len(versions)), pa.uint64()))).as_py()
 
 
-def test_a_table_open_at_an_old_version_tells_all_changes_too(table: Path) -> None:
+def test_a_table_open_at_an_old_version_returns_all_changes(table: Path) -> None:
     old = DeltaTable(table, version=1).load_cdf()
     assert rows_of(old) == rows_of(deltalake.DeltaTable(table, version=1).load_cdf())
 
@@ -201,7 +201,7 @@ class TestTimes:
         ],
         ids=str,
     )
-    def test_bounds_that_are_none(self, timed: Path, bounds: dict[str, Any]) -> None:
+    def test_bounds_that_are_not_valid_are_refused(self, timed: Path, bounds: dict[str, Any]) -> None:
         with pytest.raises(InvalidArgumentError, match=str(timed)):
             DeltaTable(timed).load_cdf(**bounds)
 
@@ -289,7 +289,7 @@ def test_versions_without_a_feed_are_refused(tmp_path: Path) -> None:
     assert table.load_cdf(1, 2).read_all()["id"].to_pylist() == [2]
 
 
-def test_columns_that_came_later_are_null_before(tmp_path: Path, engine: Any) -> None:
+def test_columns_are_null_before_they_were_added(tmp_path: Path, engine: Any) -> None:
     uri = tmp_path / "t"
     deltalake.write_deltalake(uri, pa.table({"id": [1]}), configuration=ON)
     deltalake.write_deltalake(uri, pa.table({"id": [2], "new": ["x"]}), mode="append", schema_mode="merge")
@@ -320,7 +320,7 @@ def test_a_column_of_the_feeds_name_is_refused(tmp_path: Path) -> None:
         DeltaTable(uri).load_cdf()
 
 
-def test_a_table_partitioned_otherwise_later(tmp_path: Path, engine: Any) -> None:
+def test_a_table_with_changed_partitioning(tmp_path: Path, engine: Any) -> None:
     uri = tmp_path / "t"
     rows = pa.table({"id": [1, 2], "day": ["mon", "tue"]})
     deltalake.write_deltalake(uri, rows, partition_by=["day"], configuration=ON)
@@ -333,7 +333,7 @@ def test_a_table_partitioned_otherwise_later(tmp_path: Path, engine: Any) -> Non
     assert days == {("mon", 1), ("tue", 2)}
 
 
-def test_a_table_partitioned_by_what_was_no_column_is_refused(tmp_path: Path) -> None:
+def test_a_partition_column_that_did_not_exist_is_refused(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     rows = pa.table({"id": [1, 2], "day": ["mon", "tue"]})
     deltalake.write_deltalake(uri, rows, partition_by=["day"], configuration=ON)
@@ -357,7 +357,7 @@ def test_a_table_partitioned_by_what_was_no_column_is_refused(tmp_path: Path) ->
         ("decimal(6,2)", "decimal(6,1)", False),
     ],
 )
-def test_a_type_may_only_have_become_wider(tmp_path: Path, then: str, now: str, fits: bool) -> None:
+def test_only_widened_types_are_read(tmp_path: Path, then: str, now: str, fits: bool) -> None:
     DeltaTable.create(tmp_path / "t", Schema([Field("x", now)]), configuration=ON)
     end = load_snapshot(open_store(tmp_path / "t"))
     before = end.metadata.with_schema(Schema([Field("x", then)]).to_json())

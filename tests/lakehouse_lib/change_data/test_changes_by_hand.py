@@ -44,7 +44,7 @@ def test_rows_that_are_rearranged_do_not_change(log: Log) -> None:
     assert log.changes(starting_version=2) == []
 
 
-def test_change_files_alone_tell_of_their_commit(log: Log, engine: Any) -> None:
+def test_a_commit_with_change_files_has_only_their_changes(log: Log, engine: Any) -> None:
     log.file("a.parquet", [1, 2])
     log.file("b.parquet", [1, 3])
     log.file("_change_data/c.parquet", [2, 3], _change_type=["update_preimage", "update_postimage"])
@@ -98,14 +98,14 @@ class TestDeletionVectors:
             (2, "delete", 2, None),
         ]
 
-    def test_a_vector_written_anew_changes_nothing(self, log: Log) -> None:
+    def test_a_rewritten_vector_is_not_a_change(self, log: Log) -> None:
         log.file("a.parquet", [0, 1, 2])
         first, second = in_file(log.root, [1], [1])
         log.commit(log.add("a.parquet", deletionVector=first))
         log.commit(log.remove("a.parquet", deletionVector=first), log.add("a.parquet", deletionVector=second))
         assert log.changes(starting_version=2) == []
 
-    def test_a_purge_changes_nothing(self, log: Log) -> None:
+    def test_a_purge_is_not_a_change(self, log: Log) -> None:
         log.file("a.parquet", [0, 1, 2])
         log.file("b.parquet", [0, 2])
         log.commit(log.add("a.parquet", deletionVector=inline([1])))
@@ -147,7 +147,7 @@ class TestDeletionVectors:
             log.changes(starting_version=2)
 
     @pytest.mark.parametrize("shown", [[], [0], [9], [3, 4, 5], list(range(10))], ids=str)
-    def test_a_vector_that_leaves_just_these(self, tmp_path: Path, shown: list[int]) -> None:
+    def test_a_vector_of_all_rows_except_some(self, tmp_path: Path, shown: list[int]) -> None:
         from pyroaring import BitMap64
 
         store = LocalStore(str(tmp_path))
@@ -165,7 +165,7 @@ class TestRemovesThatSayLittle:
         log.commit(*bare)
         assert log.changes(engine, starting_version=3) == [(3, "delete", 5, 5), (3, "delete", 6, 6)]
 
-    def test_a_file_that_never_was_is_refused(self, log: Log) -> None:
+    def test_a_remove_of_an_unknown_file_is_refused(self, log: Log) -> None:
         log.file("a.parquet", [1])
         log.commit({"remove": {"path": "a.parquet", "dataChange": True}})
         with pytest.raises(LogCorruptedError, match=r"removed a\.parquet, which was not a file"):

@@ -129,7 +129,7 @@ def test_each_verb_records_its_changes(tmp_path: Path, kind: str, engine: Engine
         ("plain", lambda table: table.optimize.z_order(["id"]), 0, 0),
     ],
 )
-def test_no_change_file_where_added_and_removed_files_are_the_changes(
+def test_added_and_removed_files_need_no_change_file(
     tmp_path: Path, kind: str, verb: Callable[[DeltaTable], Any], deleted: int, inserted: int
 ) -> None:
     made(tmp_path, kind=kind)
@@ -235,7 +235,7 @@ def test_a_column_with_a_name_of_the_feed_is_refused(tmp_path: Path) -> None:
     assert parquet_files(tmp_path) == before
 
 
-def test_an_erasure_leaves_no_image_of_its_rows(tmp_path: Path) -> None:
+def test_an_erasure_records_no_images_of_its_rows(tmp_path: Path) -> None:
     table = made(tmp_path, kind="vectors")
     table.update({"n": "9"}, predicate="id IN (3, 4)")
     table.delete("id = 3", rewrite=True)

@@ -126,14 +126,14 @@ def test_the_rest_of_the_language(sql, expected):
     assert matches(parse(sql, SCHEMA), batch).to_pylist() == expected
 
 
-def test_a_function_that_only_spark_has_is_said_so():
+def test_a_function_that_only_spark_has_is_refused():
     predicate = parse("upper(string_) = 'A'", SCHEMA)
     assert predicate.columns == {"string_"}
     with pytest.raises(InvalidPredicateError, match=r"only Spark can evaluate 'UPPER\(string_\)'.*Spark engine"):
         matches(predicate, SCHEMA.to_arrow().empty_table())
 
 
-def test_arithmetic_beyond_a_long_is_said_so():
+def test_arithmetic_beyond_a_long_is_refused():
     table = pa.table({"long_": [1, (1 << 63) - 1]})
     with pytest.raises(InvalidPredicateError, match=r"'long_ \+ 1 > 0' cannot be evaluated.*overflow") as raised:
         matches(parse("long_ + 1 > 0", SCHEMA, table="/tables/orders"), table)
@@ -172,7 +172,7 @@ def test_filters_in_normal_form():
             from_filters(bad, schema)
 
 
-def test_filters_of_partitions_are_as_deltalake_has_them():
+def test_partition_filters_equal_those_of_deltalake():
     """deltalake 1.6.6 gives the same answers to the same filters, null included; its values may also be text."""
     schema = Schema([Field("p", "string"), Field("n", "integer"), Field("year", "string"), Field("x", "string")])
     table = pa.table(
@@ -203,7 +203,7 @@ def test_filters_of_partitions_are_as_deltalake_has_them():
     assert matching_rows(("x", "=", "")) == [0]  # the empty string is a value in other columns
 
 
-def test_what_only_spark_evaluates_names_the_table():
+def test_the_error_of_a_spark_only_condition_names_the_table():
     predicate = parse("upper(string_) = 'A'", SCHEMA, table="/tables/orders")
     with pytest.raises(InvalidPredicateError) as raised:
         matches(pickle.loads(pickle.dumps(predicate)), SCHEMA.to_arrow().empty_table())

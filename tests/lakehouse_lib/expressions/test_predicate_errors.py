@@ -82,7 +82,7 @@ def test_refused(sql, reason):
 
 
 @pytest.mark.parametrize("sql", [None, 5, b"x = 1", ["x = 1"], True])
-def test_what_is_no_text_is_refused(sql):
+def test_a_predicate_that_is_not_text_is_refused(sql):
     with pytest.raises(
         InvalidPredicateError, match=r"the predicate .* is not valid: it is not a SQL condition"
     ) as raised:
@@ -140,7 +140,7 @@ def test_absurd_sizes_are_refused_quickly(sql):
     ],
     ids=lambda sql: f"{sql[:12]}-{len(sql)}",
 )
-def test_what_grows_stays_small(sql):
+def test_conversions_do_not_multiply_the_length(sql):
     started = time.process_time()
     assert len(to_spark_sql(parse(sql, SCHEMA))) < 50 * len(sql)
     assert time.process_time() - started < 10

@@ -181,7 +181,7 @@ SPARK_ONLY = {
 }
 
 
-def test_what_only_spark_evaluates_keeps_its_files_and_is_refused_elsewhere(table, spark):
+def test_spark_only_conditions_keep_their_files_and_are_refused_by_arrow(table, spark):
     from lakehouse_lib.engine.arrow.engine import ArrowEngine
     from lakehouse_lib.engine.spark.engine import SparkEngine
 

@@ -142,7 +142,7 @@ def stat(low, high, nulls=0, count=10, name="x") -> str:
         ("decimal(20,2)", 1.0, 1.2345678901234568e16, ["x > 12345678901234600"], ["x = 12345678901234567.89"]),
     ],
 )
-def test_what_bounds_say(kind, low, high, misses, hits):
+def test_pruning_by_bounds(kind, low, high, misses, hits):
     schema = Schema([Field("x", kind)])
     files = files_with([stat(low, high)])
     for sql in misses:
@@ -166,7 +166,7 @@ def test_only_nulls_match_nothing_but_null():
         assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [keep], sql
 
 
-def test_a_count_of_nulls_in_an_array_is_not_the_arrays():
+def test_a_count_of_nulls_inside_an_array_does_not_prune():
     # deltalake 0.20.2 counts entries that a file of empty arrays does not have.
     schema = Schema([Field("a", ArrayType("long", True)), Field("m", MapType("string", "long", True))])
     files = files_with(['{"numRecords":2,"nullCount":{"a":2,"m":2}}', '{"numRecords":2,"nullCount":{"a":0,"m":0}}'])
@@ -174,7 +174,7 @@ def test_a_count_of_nulls_in_an_array_is_not_the_arrays():
         assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [True, True], sql
 
 
-def test_a_count_of_nulls_that_the_bounds_contradict_says_nothing():
+def test_a_count_of_nulls_that_the_bounds_contradict_is_ignored():
     # deltalake 0.20.2 counts a map's keys and values under these names, also if the table has columns of these names.
     schema = Schema([Field("value", "long"), Field("attributes", MapType("string", "string", True))])
     bounds = '"minValues":{"value":5},"maxValues":{"value":6}'
@@ -183,7 +183,7 @@ def test_a_count_of_nulls_that_the_bounds_contradict_says_nothing():
         assert may_match(parse(sql, schema), files, TableLayout(schema)).to_pylist() == [keep], sql
 
 
-def test_what_cannot_be_pruned_by_keeps_the_file():
+def test_conditions_that_cannot_prune_keep_the_file():
     schema = Schema([Field("x", "long"), Field("y", "long"), Field("s", "string")])
     files = files_with([stat(5, 9)])
     for sql in ["x + 1 = 100", "x = y", "upper(s) = 'A'", "x % 2 = 5", "coalesce(y, 1) = 100", "y = 100"]:
@@ -191,7 +191,7 @@ def test_what_cannot_be_pruned_by_keeps_the_file():
     assert may_match(parse("upper(s) = 'A' AND x = 1", schema), files, TableLayout(schema)).to_pylist() == [False]
 
 
-def test_partition_values_beyond_a_long_are_said_so():
+def test_partition_values_beyond_a_long_are_refused():
     schema = Schema([Field("p", "long"), Field("x", "long")])
     files = files_with([stat(5, 9)], [{"p": str((1 << 63) - 1)}])
     for decided in (may_match, evaluate_partitions):
@@ -321,8 +321,8 @@ def test_mapped_columns_are_found_by_their_physical_names(mapping):
         ("boolean", None, None, [], ["x", "NOT x", "x IS TRUE", "x IS NOT FALSE", "x = TRUE"]),
     ],
 )
-def test_what_bounds_say_through_functions(kind, low, high, misses, hits):
-    test_what_bounds_say(kind, low, high, misses, hits)
+def test_pruning_by_bounds_through_functions(kind, low, high, misses, hits):
+    test_pruning_by_bounds(kind, low, high, misses, hits)
 
 
 def test_a_million_files_cost_little_more_than_the_comparisons():

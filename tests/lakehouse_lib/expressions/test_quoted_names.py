@@ -91,7 +91,7 @@ def test_text_that_may_be_a_column_is_refused_in_every_verb(root: Path, sql: str
     "sql",
     ['"nmae" IS NOT NULL', "\"nmae\" <> 'x'", "'x' <> \"nmae\"", "k = 'x' OR 'x' <> \"nmae\"", "\"nmae\" LIKE 'n%'"],
 )
-def test_a_misspelt_name_is_not_a_text_that_makes_the_condition_true(root: Path, sql: str) -> None:
+def test_a_misspelt_name_is_not_read_as_text(root: Path, sql: str) -> None:
     with pytest.raises(InvalidPredicateError, match="'nmae' does not exist"):
         DeltaTable(root).delete(sql)
     with pytest.raises(deltalake.exceptions.DeltaError, match="nmae"):

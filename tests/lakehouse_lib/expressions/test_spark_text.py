@@ -69,7 +69,7 @@ def test_a_text_with_other_operands_is_refused() -> None:
         spark_sql(tree)
 
 
-def test_a_call_without_an_argument_that_sqlglot_wants_is_left_to_spark() -> None:
+def test_a_call_without_a_required_argument_is_left_to_spark() -> None:
     assert "SUBSTRING(s)" in to_spark_sql(parse("substring(s) = 'a'", SCHEMA))
 
 

@@ -80,7 +80,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("actions", TAKEN.values(), ids=TAKEN)
-def test_what_writers_write_is_parsed_as_columns(actions):
+def test_actions_of_known_writers_are_parsed_as_columns(actions):
     assert is_columnar(*actions)
     agree(lines_of(*actions))
     agree(lines_of({"commitInfo": {"a": [1]}}, {"protocol": PROTOCOL}, *actions, {"metaData": METADATA}, b""))
@@ -141,7 +141,7 @@ LEFT = {
 
 
 @pytest.mark.parametrize("actions", some_slow([*LEFT.values()], 15), ids=LEFT)
-def test_whatever_is_in_doubt_is_left_to_the_line_parser(actions):
+def test_doubtful_lines_are_left_to_the_line_parser(actions):
     assert not is_columnar(*actions)
     agree(lines_of(*actions))
     agree(lines_of({"commitInfo": {}}, *actions, add("z"), {"protocol": PROTOCOL}))
@@ -196,7 +196,7 @@ def test_both_parsers_agree_on_generated_commits(lines):
 
 
 @given(st.lists(actions(), min_size=1, max_size=4), st.data())
-def test_both_parsers_agree_on_spoiled_commits(lines, data):
+def test_both_parsers_agree_on_corrupted_commits(lines, data):
     text = b"\n".join(lines)
     for _ in range(data.draw(st.integers(1, 2))):
         at = data.draw(st.integers(0, len(text)))

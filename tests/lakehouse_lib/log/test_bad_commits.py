@@ -167,7 +167,7 @@ def test_a_field_of_the_protocol_that_is_of_another_type_or_against_the_versions
         ('{"commitInfo": {"x": ' + "9" * 5000 + "}}", "incomplete"),
     ],
 )
-def test_an_action_that_is_none(action, what):
+def test_an_invalid_action_is_refused(action, what):
     assert f"line 2 of {file_names.commit(7)} is " in (message := refused(lines(add("a"), action)))
     assert what in message
 
@@ -183,7 +183,7 @@ def test_an_action_that_is_none(action, what):
     ],
     ids=["no UTF-8", "half a surrogate pair", "a NUL in a string", "a byte order mark", "a NUL after the line"],
 )
-def test_bytes_that_are_no_json(old, new):
+def test_bytes_that_are_not_json_are_refused(old, new):
     assert "line 1" in refused(lines(add("a")).replace(old, new, 1))
 
 
@@ -199,12 +199,12 @@ def test_a_whole_surrogate_pair_is_text():
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\n\n \t\n", b""])
-def test_line_ends_and_empty_lines_say_nothing(end):
+def test_line_ends_and_empty_lines_are_ignored(end):
     data = lines(add("a"), add("b")).replace(b"\n", end or b"\n") + end
     assert parse_commit(data, 7, "t").adds["path"].to_pylist() == ["a", "b"]
 
 
-def test_what_a_later_protocol_brings_is_ignored():
+def test_unknown_fields_and_actions_are_ignored():
     data = lines(
         {"inventedAction": {"y": 2}},
         {"inventedAction": 5},
@@ -230,7 +230,7 @@ def test_a_large_commit_file_of_spaces_is_empty(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("action", [{"metaData": METADATA}, {"protocol": PROTOCOL}], ids=["metaData", "protocol"])
-def test_two_of_what_a_commit_has_one_of(action):
+def test_a_second_protocol_or_metadata_in_a_commit_is_refused(action):
     assert "has 2 " in refused(lines(action, add("a"), action))
 
 
@@ -285,12 +285,12 @@ def test_a_commit_larger_than_a_line_may_be_is_read_in_blocks(tmp_path, monkeypa
         read_commit(store, 1)
 
 
-def test_values_are_shown_only_so_far(tmp_path):
+def test_long_values_are_shortened_in_errors(tmp_path):
     assert len(refused(lines(add("a", size="9" * 10**6)))) < 400
     assert len(refused(lines(add("a", stats={"x": ["y" * 100] * 1000})))) < 400
 
 
-def test_a_folder_that_is_named_like_a_commit_is_none(tmp_path):
+def test_a_folder_with_the_name_of_a_commit_is_ignored(tmp_path):
     store = put(tmp_path, 0, add("a"))
     (tmp_path / file_names.commit(1)).mkdir()
     assert load_snapshot(store).version == 0
@@ -311,7 +311,7 @@ def test_a_folder_that_is_named_like_a_commit_is_none(tmp_path):
         "\u0661" * 20 + ".json",
     ],
 )
-def test_names_that_are_no_commit_are_ignored(tmp_path, name):
+def test_names_that_are_not_commits_are_ignored(tmp_path, name):
     store = put(tmp_path, 0, add("a"))
     (tmp_path / "_delta_log" / name).write_bytes(b"no action")
     assert paths_of(load_snapshot(store)) == ["a"]
@@ -319,7 +319,7 @@ def test_names_that_are_no_commit_are_ignored(tmp_path, name):
 
 
 @pytest.mark.parametrize("version", [-1, -(10**30), 10**30, 1])
-def test_versions_that_never_were(tmp_path, version):
+def test_versions_that_do_not_exist_are_refused(tmp_path, version):
     store = put(tmp_path, 0, add("a"))
     with pytest.raises(VersionNotFoundError, match=str(version)):
         load_snapshot(store, version)

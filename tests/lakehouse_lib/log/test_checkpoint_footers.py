@@ -70,7 +70,7 @@ def test_a_damaged_footer_does_not_end_the_process(tmp_path):
 
 
 @pytest.mark.slow
-def test_some_of_those_footers_contradict_their_schema(tmp_path):
+def test_some_generated_footers_contradict_their_schema(tmp_path):
     """Otherwise the test above would not have the footers that end the process."""
     whole = table_of(tmp_path).read(file_names.checkpoint(1))
     unsound = 0
@@ -84,7 +84,7 @@ def test_some_of_those_footers_contradict_their_schema(tmp_path):
 
 
 @pytest.mark.parametrize("size_statistics", [True, False])
-def test_a_good_footer_says_what_pyarrow_says(tmp_path, size_statistics):
+def test_a_valid_footer_has_the_statistics_of_pyarrow(tmp_path, size_statistics):
     data = pa.table(
         {
             "a": [1, None, 3, None],

@@ -84,7 +84,7 @@ def _cut(store):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_says_what_the_commits_say(table, kind):
+def test_every_kind_of_checkpoint_gives_the_state_of_the_commits(table, kind):
     expected = {version: state_of(table, version) for version in (AT, 4)}
     kind(table)
     _cut(table)
@@ -97,7 +97,7 @@ def test_every_kind_says_what_the_commits_say(table, kind):
 
 
 @pytest.mark.parametrize("kind", some_slow(KINDS, 3))
-def test_the_others_read_the_same_rows(table, kind):
+def test_other_readers_read_the_same_rows(table, kind):
     kind(table)
     _cut(table)
     our_rows = plain(DeltaTable(table.root).to_pyarrow_table())
@@ -118,7 +118,7 @@ def test_a_checkpoint_of_any_kind_counts_for_the_latest_version(table, kind):
 
 @pytest.mark.parametrize("broken", [b"", b"PAR1", b"{", b'{"add": {"size": 1}}\n', "truncated", "sidecar"])
 @pytest.mark.parametrize("kind", some_slow([_classic, _v2_parquet, _parts, _v2_json, _classic_named_v2], 2))
-def test_an_unreadable_checkpoint_is_passed_over_for_the_commits(table, kind, broken):
+def test_an_unreadable_checkpoint_is_skipped_for_the_commits(table, kind, broken):
     expected = state_of(table)
     path = kind(table)[0]
     if broken == "sidecar":
@@ -129,7 +129,7 @@ def test_an_unreadable_checkpoint_is_passed_over_for_the_commits(table, kind, br
 
 
 @pytest.mark.parametrize("kind", [_classic, _v2_parquet, _parts])
-def test_pages_that_turn_out_torn_are_passed_over_when_they_are_read(table, kind):
+def test_damaged_pages_are_skipped_when_they_are_read(table, kind):
     expected = state_of(table)
     kind(table)
     for meta in [*table.list_from(file_names.LOG), *table.list_from(file_names.SIDECARS)]:
@@ -151,7 +151,7 @@ def test_pages_that_turn_out_torn_are_passed_over_when_they_are_read(table, kind
 
 
 @pytest.mark.parametrize("kind", [_classic, _v2_parquet, _parts])
-def test_text_that_is_no_utf8_is_no_checkpoint(table, kind):
+def test_a_checkpoint_with_text_that_is_not_utf8_is_skipped(table, kind):
     expected = state_of(table)
     kind(table)
     corrupted = 0
@@ -200,7 +200,7 @@ def test_text_may_be_in_views(table, kind):
     assert state_of(table)[:5] == expected[:5]
 
 
-def test_of_several_checkpoints_of_a_version_any_complete_one_will_do(table):
+def test_any_complete_checkpoint_of_a_version_is_used(table):
     expected = state_of(table)
     for kind in KINDS:
         kind(table)
@@ -237,7 +237,7 @@ def _is_complete(store, path):
     return all(store.head(part) is not None and store.read(part) != b"torn" for part in paths)
 
 
-def test_a_missing_or_torn_part_sends_readers_to_an_older_checkpoint(table):
+def test_an_older_checkpoint_replaces_one_with_a_missing_or_damaged_part(table):
     expected = state_of(table)
     put_classic(table, 1, [*head(), *files_of(table, 1)])
     parts = _parts(table)
@@ -266,7 +266,7 @@ def test_checkpoint_columns_that_are_missing_are_null(table):
 @pytest.mark.parametrize(
     "without", ["add.path", "metaData", "protocol", "metaData.schemaString", "protocol.minReaderVersion"]
 )
-def test_a_checkpoint_without_what_it_must_have_is_an_error_of_ours(table, without):
+def test_a_checkpoint_without_required_columns_is_a_delta_error(table, without):
     put_classic(table, AT, [*head(), *files_of(table)], without=[without])
     _cut(table)
     with pytest.raises(LogCorruptedError, match=r"version \d"):
@@ -274,7 +274,7 @@ def test_a_checkpoint_without_what_it_must_have_is_an_error_of_ours(table, witho
 
 
 @pytest.mark.parametrize("crc", [None, b"", b"{", b'{"tableSizeBytes":1,"numFiles":999,"metadata":{},"protocol":{}}'])
-def test_checksum_files_change_no_read(table, crc):
+def test_checksum_files_do_not_affect_reads(table, crc):
     expected = state_of(table)
     for version in range(5):
         if crc is not None:

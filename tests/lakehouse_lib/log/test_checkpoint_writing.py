@@ -78,7 +78,7 @@ commits = st.lists(
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 @given(commits=commits, kept_open=st.booleans())
 @settings(max_examples=settings.default.max_examples // 10)  # each example writes a log and reads it by several readers
-def test_checkpoints_say_what_the_commits_say(tmp_path_factory, policy, commits, kept_open):
+def test_checkpoints_have_the_state_of_the_commits(tmp_path_factory, policy, commits, kept_open):
     """Any history with checkpoints at any versions, each based on the previous checkpoint."""
     root = tmp_path_factory.mktemp("t")
     plain, store = start(root / "plain", policy), start(root / "checkpointed", policy)
@@ -120,7 +120,7 @@ def _key(body: dict[str, object]) -> tuple[object, str]:
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
-def test_what_a_checkpoint_leaves_out(tmp_path, policy):
+def test_fields_that_a_checkpoint_leaves_out(tmp_path, policy):
     store = start(tmp_path / "t", policy)
     put(store, 1, add("a", tags={"t": "1"}, stats='{"numRecords":1}'), add("b"))
     put(
@@ -158,7 +158,7 @@ def test_a_policy_without_its_feature_is_classic(tmp_path):
 
 
 @pytest.mark.parametrize("statistics", [True, False])
-def test_a_checkpoint_of_others_is_written_on(tmp_path, statistics):
+def test_a_checkpoint_of_another_writer_is_rewritten(tmp_path, statistics):
     """Its row groups mix actions, and some files have statistics only as structs."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
     parsed = {"numRecords": 10, "minValues": {"id": 5}, "maxValues": {"id": 9}, "nullCount": {"id": 0}}
@@ -274,7 +274,7 @@ def test_the_checksum_is_that_of_the_protocols_example():
     assert checksum(text) == "6a92d155a59bf2eecbd4b4ec7fd1f875"
 
 
-def test_a_hint_whose_checksum_is_another_is_no_hint(tmp_path):
+def test_a_hint_with_a_wrong_checksum_is_ignored(tmp_path):
     store = start(tmp_path / "t", "classic")
     write_checkpoint(store, 0, load_snapshot(store).state, tombstones_since=0)
     hint = json.loads(store.read(file_names.LAST_CHECKPOINT))
@@ -288,7 +288,7 @@ def test_a_hint_whose_checksum_is_another_is_no_hint(tmp_path):
 @pytest.mark.parametrize(
     "text", ['{"a": 1, "a": 2}', "[1]", "7", '{"a": {"b": 1, "b": 2}}', "{", '{"version": 1, "checksum": 5}']
 )
-def test_a_checksum_of_what_is_no_hint(text, tmp_path):
+def test_a_hint_that_is_not_valid_is_ignored(text, tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     store.put(file_names.LAST_CHECKPOINT, text.encode())
     assert read_hint(store) is None
@@ -328,14 +328,14 @@ def test_too_many_lengths_are_not_looked_up():
     assert hashes_of(pa.array(["x" * length for length in range(1000)])) is None
 
 
-def test_a_torn_bloom_filter_is_an_error():
+def test_a_truncated_bloom_filter_is_an_error():
     for corrupted in (b"", b"\x15", b"\x15\x80\x80\x01\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x1c\x1c\x00\x00\x00"):
         with pytest.raises(ValueError, match="Bloom"):
             bloom_bitset(corrupted)
     assert bloom_bitset(b"\x15\x40\x00" + bytes(32)) is None  # an unknown algorithm
 
 
-def test_work_is_done_in_order_and_not_ahead_of_who_takes_it():
+def test_results_come_in_order_and_not_ahead_of_the_caller():
     begun = []
 
     def work(number: int) -> int:

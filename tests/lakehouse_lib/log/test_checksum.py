@@ -71,7 +71,7 @@ def right(store, version):
     return True
 
 
-def test_its_form_is_the_protocols(tmp_path):
+def test_a_checksum_has_the_form_of_the_protocol(tmp_path):
     snapshot = change(create(tmp_path), [5, 7], txn=3)
     body = json.loads((tmp_path / file_names.checksum(1)).read_bytes())
     commit = read_commit(snapshot.store, 1)
@@ -133,7 +133,7 @@ def test_every_checksum_is_what_a_full_count_gives(tmp_path_factory, interval, c
             assert right(store, version)
 
 
-def test_a_file_that_may_have_been_there_leaves_it_out(tmp_path):
+def test_a_file_that_may_be_live_already_prevents_a_checksum(tmp_path):
     """An add may change a file that is live already; the commit alone does not show it."""
     snapshot = change(create(tmp_path), [1])
     files = snapshot.files
@@ -147,7 +147,7 @@ def test_a_file_that_may_have_been_there_leaves_it_out(tmp_path):
     assert read_checksum(snapshot.store, 2) is None
 
 
-def test_a_removed_file_of_unknown_size_leaves_it_out(tmp_path):
+def test_a_removed_file_of_unknown_size_prevents_a_checksum(tmp_path):
     snapshot = change(create(tmp_path), [1, 2])
     previous = read_checksum(snapshot.store, 1)
     commit = read_commit(change(snapshot, [3], pa.array([True, False])).store, 2)
@@ -188,7 +188,7 @@ def test_too_many_transactions_are_left_out(tmp_path):
     assert body["domainMetadata"] == []
 
 
-def test_the_cost_of_one_has_no_part_in_the_tables_size(tmp_path, monkeypatch):
+def test_the_cost_of_a_checksum_does_not_depend_on_the_table_size(tmp_path, monkeypatch):
     """With a checkpoint, only the previous checksum and the commit are read."""
     snapshot = change(create(tmp_path, {"delta.checkpointInterval": "2"}), [1] * 50)
     snapshot = change(snapshot, [1])
@@ -238,7 +238,7 @@ def test_a_checksum_that_cannot_be_written_fails_no_commit(tmp_path, monkeypatch
         ({"numProtocol": 2}, "numProtocol is 2"),
     ],
 )
-def test_one_that_contradicts_the_log_is_told_and_not_believed(tmp_path, caplog, wrong, said):
+def test_a_checksum_that_contradicts_the_log_is_logged_and_ignored(tmp_path, caplog, wrong, said):
     change(create(tmp_path), [5, 7])
     path = tmp_path / file_names.checksum(1)
     path.write_text(json.dumps(json.loads(path.read_bytes()) | wrong))
@@ -253,7 +253,7 @@ def test_one_that_contradicts_the_log_is_told_and_not_believed(tmp_path, caplog,
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b'{"numFiles": 1}', b"null"])
-def test_one_that_cannot_be_read(tmp_path, caplog, data):
+def test_an_unreadable_checksum_is_logged_and_ignored(tmp_path, caplog, data):
     snapshot = change(create(tmp_path), [5])
     (tmp_path / file_names.checksum(1)).write_bytes(data)
     with pytest.raises(LogCorruptedError, match=r"0001\.crc cannot be read"):
@@ -264,7 +264,7 @@ def test_one_that_cannot_be_read(tmp_path, caplog, data):
     assert "cannot be read" in caplog.text
 
 
-def test_a_right_one_is_no_news(tmp_path, caplog):
+def test_a_correct_checksum_logs_nothing(tmp_path, caplog):
     snapshot = change(create(tmp_path), [5, 7], txn=1)
     with caplog.at_level(logging.WARNING):
         again = load_snapshot(snapshot.store)
@@ -279,7 +279,7 @@ def rows(count):
     return pa.table({"id": np.arange(count)})
 
 
-def test_the_verbs_write_right_ones_and_others_read_on(tmp_path):
+def test_the_verbs_write_correct_checksums_and_others_read_the_table(tmp_path):
     for number in range(12):
         write_deltalake(tmp_path, rows(number + 1), mode="append")
     table = DeltaTable(tmp_path)

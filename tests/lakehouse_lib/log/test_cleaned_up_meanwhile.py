@@ -44,7 +44,7 @@ def cleaned(log, checkpoint=15):
 
 
 @pytest.mark.parametrize("requested_version", [None, 18])
-def test_a_version_that_a_checkpoint_still_tells_is_opened(tmp_path, requested_version):
+def test_a_version_with_a_checkpoint_is_opened_after_a_cleanup(tmp_path, requested_version):
     log = PastLog(tmp_path).commits(21)
     snapshot = load_snapshot(racing_store(tmp_path, cleaned(log)), requested_version)
     version = 20 if requested_version is None else requested_version
@@ -52,7 +52,7 @@ def test_a_version_that_a_checkpoint_still_tells_is_opened(tmp_path, requested_v
     assert paths_of(snapshot) == sorted(log.live[version])
 
 
-def test_a_version_that_nothing_tells_any_more_is_said_to_be_cleaned_up(tmp_path):
+def test_a_version_without_commits_and_checkpoint_is_reported_as_cleaned_up(tmp_path):
     log = PastLog(tmp_path).commits(21)
     with pytest.raises(VersionNotFoundError, match=r"DELTA_VERSION_NOT_FOUND.*version 7\)\. Give a version from 15"):
         load_snapshot(racing_store(tmp_path, cleaned(log)), 7)
@@ -75,21 +75,21 @@ def replaced(log):
     return happen
 
 
-def test_a_checkpoint_that_goes_is_not_called_corrupt(begins_at_5, tmp_path):
+def test_a_deleted_checkpoint_is_not_reported_as_corrupt(begins_at_5, tmp_path):
     kinds = ("classic", "part", "uuid-json", "uuid-parquet")
     store = racing_store(tmp_path, replaced(begins_at_5), kinds=kinds)
     with pytest.raises(VersionNotFoundError, match=r"DELTA_VERSION_NOT_FOUND.*version 7\)\. Give a version from 15"):
         paths_of(load_snapshot(store, 7))
 
 
-def test_nor_is_that_of_a_version_that_was_open(begins_at_5, tmp_path):
+def test_a_deleted_checkpoint_of_an_open_version_is_not_reported_as_corrupt(begins_at_5, tmp_path):
     old = load_snapshot(LocalStore(str(tmp_path)), 7)
     replaced(begins_at_5)()
     with pytest.raises(VersionNotFoundError, match=r"DELTA_VERSION_NOT_FOUND.*version 7\)\. Give a version from 15"):
         paths_of(old)
 
 
-def test_a_snapshot_is_updated(tmp_path):
+def test_a_snapshot_is_updated_after_a_cleanup(tmp_path):
     log = PastLog(tmp_path).commits(6)
     snapshot = load_snapshot(log.store)
     log.commits(15)
@@ -99,7 +99,7 @@ def test_a_snapshot_is_updated(tmp_path):
     assert paths_of(latest) == sorted(log.live[20])
 
 
-def test_a_listing_that_lacks_the_open_version_is_not_taken_for_another_table(tmp_path):
+def test_a_listing_without_the_open_version_is_not_another_table(tmp_path):
     log = PastLog(tmp_path).commits(11)
     hidden = []
 
@@ -114,7 +114,7 @@ def test_a_listing_that_lacks_the_open_version_is_not_taken_for_another_table(tm
     assert snapshot.update().version == 12
 
 
-def test_a_writer_is_told_that_its_version_was_cleaned_up(tmp_path):
+def test_a_writer_fails_if_its_version_was_cleaned_up(tmp_path):
     log = PastLog(tmp_path).commits(6)
     work = begin(load_snapshot(log.store), adds=["mine"], store=racing_store(tmp_path, cleaned(log)))
     log.commits(15)
@@ -124,7 +124,7 @@ def test_a_writer_is_told_that_its_version_was_cleaned_up(tmp_path):
     assert load_snapshot(LocalStore(str(tmp_path))).version == log.latest
 
 
-def test_a_commit_that_is_listed_and_never_there_is_an_error_in_the_end(tmp_path):
+def test_a_commit_that_is_listed_but_missing_is_an_error(tmp_path):
     log = PastLog(tmp_path).commits(3)
 
     first = list(log.store.list_from(file_names.LOG))
@@ -156,32 +156,32 @@ def on_day(created, day):
     return datetime.fromtimestamp((created + day * DAY) / 1000, UTC)
 
 
-def test_history_tells_the_commits_that_are_left(timed):
+def test_history_has_the_remaining_commits(timed):
     store, created = timed
     entries = [(entry["version"], entry["timestamp"]) for entry in history(store)]
     assert entries == [(version, created + version * DAY) for version in (9, 8, 7, 6)]
 
 
-def test_the_version_of_a_moment_is_found_among_those_that_are_left(timed):
+def test_the_version_of_a_time_is_one_of_the_remaining_versions(timed):
     store, created = timed
     assert version_at(store, on_day(created, 7.5)) == 7
     assert version_at(store, on_day(created, 6)) == 6
 
 
-def test_a_moment_that_nothing_tells_any_more_is_before_the_log(timed):
+def test_a_time_of_a_cleaned_up_version_is_before_the_log(timed):
     store, created = timed
     with pytest.raises(VersionNotFoundError, match="before the oldest commit in the log"):
         version_at(store, on_day(created, 3))
 
 
 @pytest.mark.parametrize("day", [None, 6.5])
-def test_changes_that_are_left_are_told(timed, day):
+def test_changes_of_the_remaining_commits_are_returned(timed, day):
     store, created = timed
     commits = commit_range(store, None if day else 7, None, on_day(created, day) if day else None, None)
     assert (commits.versions, commits.times) == (range(7, 10), tuple(created + version * DAY for version in (7, 8, 9)))
 
 
-def test_changes_of_which_some_may_have_gone_are_not_left_out_unsaid(timed):
+def test_changes_that_are_cleaned_up_during_the_read_are_an_error(timed):
     store, created = timed
     with pytest.raises(VersionNotFoundError, match="commit 5 was cleaned up during this read"):
         commit_range(store, None, None, on_day(created, 2.5), None)

@@ -37,7 +37,7 @@ def test_the_cutoff_is_a_midnight():
     assert cutoff(midnight, timedelta(0)) == midnight
 
 
-def test_everything_before_the_checkpoint_at_the_cutoff_goes(tmp_path):
+def test_all_commits_before_the_checkpoint_at_the_cutoff_are_deleted(tmp_path):
     log = PastLog(tmp_path).commits(21)
     for version in (5, 10, 15):
         log.checkpoint(version, "classic")
@@ -68,7 +68,7 @@ def test_a_commit_exactly_at_midnight_is_a_cutoff(tmp_path):
     assert clean(log, 8, dry_run=True) == []
 
 
-def test_without_a_checkpoint_nothing_goes(tmp_path):
+def test_without_a_checkpoint_nothing_is_deleted(tmp_path):
     log = PastLog(tmp_path).commits(21)
     assert clean(log, 1000) == []
     log.checkpoint(18, "classic")
@@ -76,7 +76,7 @@ def test_without_a_checkpoint_nothing_goes(tmp_path):
     assert len(log.listing()) == 22
 
 
-def test_an_incomplete_or_empty_checkpoint_is_none(tmp_path):
+def test_an_incomplete_or_empty_checkpoint_does_not_count(tmp_path):
     log = PastLog(tmp_path).commits(21)
     log.store.delete_many(log.checkpoint(10, "parts")[:1])
     log.store.put(file_names.checkpoint(9), b"")
@@ -100,14 +100,14 @@ def test_a_checkpoint_that_cannot_be_read_is_no_base(tmp_path, caplog):
     assert state_at(log.store, 20) == before
 
 
-def test_a_log_with_a_gap_is_left_alone(tmp_path):
+def test_a_log_with_a_gap_is_not_cleaned_up(tmp_path):
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(10, "classic")
     log.store.delete_many([file_names.commit(15)])
     assert clean(log, 20) == []
 
 
-def test_what_the_hint_points_to_stays(tmp_path):
+def test_the_checkpoint_of_the_hint_is_not_deleted(tmp_path):
     log = PastLog(tmp_path).commits(21)
     for version in (5, 10):
         log.checkpoint(version, "classic")
@@ -120,7 +120,7 @@ def test_what_the_hint_points_to_stays(tmp_path):
     assert versions_of(log, "commit") == list(range(10, 21))
 
 
-def test_compactions_go_when_they_begin_at_the_base_or_before(tmp_path):
+def test_compactions_that_begin_at_the_base_or_before_are_deleted(tmp_path):
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(10, "classic")
     for start, end in ((0, 4), (8, 12), (10, 14), (11, 15)):
@@ -131,7 +131,7 @@ def test_compactions_go_when_they_begin_at_the_base_or_before(tmp_path):
     assert all_seen(log.store, range(10, 21)) == {v: before[v] for v in range(10, 21)}
 
 
-def test_files_beside_go_with_what_they_belong_to(tmp_path):
+def test_checksum_files_are_deleted_with_their_files(tmp_path):
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(10, "classic")
     beside = [f"{file_names.LOG}/.{version:020d}{end}.crc" for version in (3, 12) for end in (".json", ".crc")]
@@ -145,7 +145,7 @@ def test_files_beside_go_with_what_they_belong_to(tmp_path):
     assert {*beside, *other} & set(log.listing()) == {*beside[2:], *other}
 
 
-def test_temporary_files_of_ours_go_after_a_day(tmp_path):
+def test_our_temporary_files_are_deleted_after_a_day(tmp_path):
     log = PastLog(tmp_path).commits(3)
     hexadecimal = "0123456789abcdef" * 2
     our_files = [
@@ -161,7 +161,7 @@ def test_temporary_files_of_ours_go_after_a_day(tmp_path):
     assert set(others) <= set(log.listing())
 
 
-def test_in_commit_timestamps_count_where_there_are_some(tmp_path):
+def test_in_commit_timestamps_decide_where_they_exist(tmp_path):
     configuration = {
         "delta.enableInCommitTimestamps": "true",
         "delta.inCommitTimestampEnablementVersion": "6",
@@ -192,7 +192,7 @@ def test_modification_times_that_fall_back_are_moved_to_rise(tmp_path):
 # Sidecars.
 
 
-def test_sidecars_that_no_checkpoint_refers_to_go(tmp_path):
+def test_sidecars_without_a_checkpoint_are_deleted(tmp_path):
     log = PastLog(tmp_path).commits(21)
     paths = {version: log.checkpoint(version, "parquet") for version in (5, 10, 15)}
     orphan = checkpoint_files.put_sidecar(log.store, [add("x")])["sidecar"]["path"]
@@ -205,7 +205,7 @@ def test_sidecars_that_no_checkpoint_refers_to_go(tmp_path):
     assert gone.index(paths[5][0]) < min(gone.index(path) for path in paths[5][1:])
 
 
-def test_a_shared_sidecar_stays_as_long_as_one_checkpoint_refers_to_it(tmp_path):
+def test_a_shared_sidecar_is_kept_while_a_checkpoint_refers_to_it(tmp_path):
     log = PastLog(tmp_path).commits(21)
     shared = checkpoint_files.put_sidecar(log.store, [add(f"f{v}") for v in range(5)])
     log.date(f"{file_names.SIDECARS}/{shared['sidecar']['path']}", 5)
@@ -217,7 +217,7 @@ def test_a_shared_sidecar_stays_as_long_as_one_checkpoint_refers_to_it(tmp_path)
     assert load_snapshot(log.store, 10).file_count == 5
 
 
-def test_while_a_checkpoint_that_stays_is_unreadable_all_sidecars_stay(tmp_path, caplog):
+def test_all_sidecars_are_kept_if_a_remaining_checkpoint_is_unreadable(tmp_path, caplog):
     log = PastLog(tmp_path).commits(21)
     for version in (5, 10):
         log.checkpoint(version, "json")
@@ -230,7 +230,7 @@ def test_while_a_checkpoint_that_stays_is_unreadable_all_sidecars_stay(tmp_path,
     assert versions_of(log, "commit") == list(range(10, 21))
 
 
-def test_no_sidecar_goes_on_the_day_the_oldest_checkpoint_was_written(tmp_path):
+def test_sidecars_are_kept_on_the_day_of_the_oldest_checkpoint(tmp_path):
     """Another process may be writing a checkpoint that shares sidecars with the checkpoint that was the newest until
     then."""
     log = PastLog(tmp_path).commits(21)
@@ -248,7 +248,7 @@ def test_no_sidecar_goes_on_the_day_the_oldest_checkpoint_was_written(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["false", "FALSE", "no idea"])
-def test_never_when_the_table_says_so(tmp_path, value):
+def test_the_cleanup_can_be_disabled_by_a_property(tmp_path, value):
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(10, "classic")
     configuration = WEEK | {"delta.enableExpiredLogCleanup": value}
@@ -257,7 +257,7 @@ def test_never_when_the_table_says_so(tmp_path, value):
     assert clean(log, 1000, configuration=WEEK | {"delta.enableExpiredLogCleanup": "true"})
 
 
-def test_nothing_while_another_cleanup_takes_the_commits_away(tmp_path):
+def test_a_concurrent_cleanup_deletes_nothing_more(tmp_path):
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(10, "classic")
     gone = file_names.commit(0)
@@ -273,7 +273,7 @@ def test_nothing_while_another_cleanup_takes_the_commits_away(tmp_path):
     assert before - set(log.listing()) == {gone}
 
 
-def test_thirty_days_by_default(tmp_path):
+def test_the_default_log_retention_is_thirty_days(tmp_path):
     log = PastLog(tmp_path).commits(3)
     log.checkpoint(1, "classic")
     assert clean(log, 31, configuration={}) == []
@@ -298,7 +298,7 @@ def test_a_retention_that_cannot_be_read_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("protected", "goes"), [("10", True), ("11", False), ("0", True)])
-def test_protected_checkpoints_go_together_or_not_at_all(tmp_path, protected, goes):
+def test_protected_checkpoints_are_deleted_together_or_not_at_all(tmp_path, protected, goes):
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(10, "classic")
     protocol = Protocol(1, 7, None, frozenset(["checkpointProtection"]))
@@ -306,7 +306,7 @@ def test_protected_checkpoints_go_together_or_not_at_all(tmp_path, protected, go
     assert bool(clean(log, 20, configuration=configuration, protocol=protocol)) is goes
 
 
-def test_a_protected_version_that_is_none_is_refused(tmp_path):
+def test_a_protected_version_that_is_not_valid_is_refused(tmp_path):
     log = PastLog(tmp_path).commits(21)
     protocol = Protocol(1, 7, None, frozenset(["checkpointProtection"]))
     configuration = WEEK | {"delta.requireCheckpointProtectionBeforeVersion": "soon"}
@@ -317,7 +317,7 @@ def test_a_protected_version_that_is_none_is_refused(tmp_path):
 # Conditions for a cleanup.
 
 
-def test_due_as_soon_as_something_may_go(tmp_path):
+def test_a_cleanup_is_due_when_a_commit_may_be_deleted(tmp_path):
     log = PastLog(tmp_path).commits(21)
     metadata = weekly()
     assert not is_due(log.store, metadata, now=at(20))
@@ -331,7 +331,7 @@ def test_due_as_soon_as_something_may_go(tmp_path):
     assert is_due(log.store, metadata, now=at(23))
 
 
-def test_looking_stops_at_the_first_commit_that_stays(tmp_path):
+def test_the_listing_stops_at_the_first_commit_that_is_kept(tmp_path):
     listed = []
 
     def noted(list_from, folder, start):
@@ -355,7 +355,7 @@ def test_history_begins_where_the_log_does(tmp_path):
 
 
 @pytest.mark.parametrize("kind", some_slow([*KINDS], 2))
-def test_others_read_what_is_kept(tmp_path, kind):
+def test_other_readers_read_the_remaining_versions(tmp_path, kind):
     for version in range(16):
         pq.write_table(longs(id=[version]), tmp_path / f"f{version}")
     (size,) = {path.stat().st_size for path in tmp_path.glob("f*")}

@@ -38,7 +38,7 @@ def pasts(draw):
 @pytest.mark.slow
 @given(pasts())
 @settings(max_examples=settings.default.max_examples // 5)  # each example writes many logs
-def test_after_any_part_of_the_deletions_a_kept_version_is_as_it_was(past):
+def test_a_kept_version_is_readable_after_any_part_of_the_deletions(past):
     count, made, compacted, hinted, day, seed = past
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -94,7 +94,7 @@ def store_until_killed(root, deletions):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cleanup_that_died_is_finished_by_the_next_one(tmp_path, kind):
+def test_a_killed_cleanup_is_finished_by_the_next_one(tmp_path, kind):
     def made(root):
         log = PastLog(root).commits(14)
         for version in (2, 6, 12):
@@ -120,7 +120,7 @@ def test_a_cleanup_that_died_is_finished_by_the_next_one(tmp_path, kind):
 
 
 @pytest.mark.slow
-def test_two_at_once_delete_no_more_than_one(tmp_path):
+def test_two_concurrent_cleanups_delete_the_same_files_as_one(tmp_path):
     log = PastLog(tmp_path).commits(21)
     for version in (5, 10):
         log.checkpoint(version, "parquet")

@@ -32,7 +32,7 @@ def _compacted(store, start, end):
     return put_compaction(store, start, end, list(actions.values()))
 
 
-def test_a_compaction_stands_for_its_commits(table, monkeypatch):
+def test_a_compaction_replaces_its_commits_in_reads(table, monkeypatch):
     expected = {version: state_of(table, version) for version in range(5)}
     _compacted(table, 0, 1)
     _compacted(table, 1, 4)
@@ -66,7 +66,7 @@ def test_a_compaction_keeps_removes_of_files_before_it(table):
 
 
 @pytest.mark.parametrize("broken", [b"", b"{", b'{"add": {"size": 1}}\n', "duplicate"])
-def test_an_unreadable_compaction_is_passed_over(table, broken):
+def test_an_unreadable_compaction_is_skipped(table, broken):
     expected = state_of(table)
     path = _compacted(table, 0, 3)
     table.put(path, table.read(path) * 2 if broken == "duplicate" else broken)
@@ -83,13 +83,13 @@ def test_a_compaction_that_does_not_fit_is_ignored(table):
     assert state_of(table) == expected
 
 
-def test_a_compaction_says_the_time_of_its_last_commit(table):
+def test_a_compaction_has_the_time_of_its_last_commit(table):
     before = load_snapshot(table).timestamp
     os.utime(f"{table.root}/{_compacted(table, 0, 4)}", (1, 1))
     assert load_snapshot(table).timestamp == before
 
 
-def test_a_domain_that_a_compaction_removes_stays_away(table):
+def test_a_domain_that_a_compaction_removes_stays_removed(table):
     put_classic(table, 1, [*head(), *files_of(table, 1)])
     gone = {"domainMetadata": {"domain": "d", "configuration": "", "removed": True}}
     put_compaction(table, 2, 3, [gone, remove("f1-0.parquet")])

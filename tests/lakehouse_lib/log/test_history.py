@@ -38,16 +38,16 @@ def test_commit_times_always_rise(store):
     ("after", "version"),
     [(timedelta(0), 0), (timedelta(minutes=59), 0), (timedelta(hours=1), 1), (timedelta(days=9), 3)],
 )
-def test_the_version_of_a_moment(store, after, version):
+def test_the_version_of_a_time(store, after, version):
     assert version_at(store, START + after) == version
     assert load_snapshot(store, timestamp=START + after).version == version
 
 
-def test_a_moment_without_a_zone_is_utc(store):
+def test_a_time_without_a_time_zone_is_utc(store):
     assert version_at(store, datetime(2026, 1, 1, 1)) == 1
 
 
-def test_moments_outside_the_log(store):
+def test_times_outside_the_log(store):
     with pytest.raises(VersionNotFoundError, match=r"before the oldest commit.*2026-01-01T00:00:00\+00:00"):
         version_at(store, START - timedelta(seconds=1))
     with pytest.raises(VersionNotFoundError, match="in the future"):
@@ -56,7 +56,7 @@ def test_moments_outside_the_log(store):
         load_snapshot(store, 1, timestamp=START)
 
 
-def test_a_moment_of_no_table(tmp_path):
+def test_a_time_of_a_missing_table_is_an_error(tmp_path):
     with pytest.raises(TableNotFoundError):
         version_at(LocalStore(str(tmp_path / "none")), START)
 
@@ -98,7 +98,7 @@ def test_in_commit_timestamps_win_over_file_times(tmp_path):
     assert [load_snapshot(store, version).timestamp for version in (1, 3)] == [_ms(1), _ms(6)]
 
 
-def test_before_their_enablement_file_times_count(tmp_path):
+def test_file_times_decide_before_the_enablement(tmp_path):
     # The timestamps in versions 0 and 1 do not count; their files are from 100 and 99 hours before START.
     store = _with_times(tmp_path, [50, None, 2, 3], since=2)
     assert [entry["timestamp"] for entry in history(store)] == [_ms(3), _ms(2), _ms(-99), _ms(-100)]
@@ -107,13 +107,13 @@ def test_before_their_enablement_file_times_count(tmp_path):
     assert [load_snapshot(store, version).timestamp for version in (1, 2)] == [_ms(-99), _ms(2)]
 
 
-def test_a_time_inside_a_commit_of_a_table_without_them_says_nothing(store):
+def test_in_commit_timestamps_are_ignored_without_the_feature(store):
     put(store, 4, {"commitInfo": {"inCommitTimestamp": _ms(24)}})
     assert version_at(store, START + timedelta(hours=24)) == 3
     assert history(store, 1)[0]["timestamp"] != _ms(24)
 
 
-def test_a_missing_time_of_a_table_that_has_them_is_an_error(tmp_path):
+def test_a_missing_in_commit_timestamp_is_an_error_with_the_feature(tmp_path):
     store = _with_times(tmp_path, [0, None])
     with pytest.raises(LogCorruptedError, match="inCommitTimestamp is None") as caught:
         history(store)
@@ -121,7 +121,7 @@ def test_a_missing_time_of_a_table_that_has_them_is_an_error(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_version_of_a_moment_reads_few_commits(tmp_path, monkeypatch):
+def test_the_version_of_a_time_reads_few_commits(tmp_path, monkeypatch):
     store = _with_times(tmp_path, list(range(200)))
     store.put(file_names.LAST_CHECKPOINT, b"{}")
     write_checkpoint(store, 199, load_snapshot(store).state, tombstones_since=0)

@@ -42,7 +42,7 @@ def meta(name: object) -> ObjectMeta:
     return ObjectMeta(str(name), 1, 1)
 
 
-def test_it_holds_no_more_than_its_bound() -> None:
+def test_the_cache_stays_within_its_bound() -> None:
     bounded = LogCache(bound=3 * (ENTRY + 30))
     for number in range(10):
         assert bounded.get(STORE, [meta(number)], lambda number=number: number, lambda _: 30) == number
@@ -55,12 +55,12 @@ def test_it_holds_no_more_than_its_bound() -> None:
     assert bounded.nbytes == 0
 
 
-def test_what_a_rewrite_might_leave_the_same_is_not_kept() -> None:
+def test_young_objects_are_not_cached() -> None:
     young = ObjectMeta("young", 1, int(time.time() * 1000))
     assert [LogCache().get(STORE, [young], lambda n=n: n, lambda _: 1) for n in (1, 2)] == [1, 2]
 
 
-def test_what_grows_while_it_is_used_makes_others_go() -> None:
+def test_growing_entries_evict_other_entries() -> None:
     bounded = LogCache(bound=20 * ENTRY)
     grown = [[0], [0]]
     for number, size in enumerate(grown):
@@ -76,7 +76,7 @@ def test_what_grows_while_it_is_used_makes_others_go() -> None:
 
 
 @pytest.mark.parametrize("grows", [False, True])
-def test_a_hit_costs_no_more_the_more_entries_there_are(grows: bool) -> None:
+def test_the_cost_of_a_hit_does_not_depend_on_the_number_of_entries(grows: bool) -> None:
     measured = []
     full = LogCache()
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_threads_that_read_at_once_share_one_value() -> None:
 
 
 @pytest.mark.slow
-def test_the_bound_is_about_what_the_process_keeps() -> None:
+def test_the_bound_covers_the_memory_of_the_process() -> None:
     """Commits with one file each, whose columns are small compared with their Arrow objects."""
     program = """
         from lakehouse_lib.log.commits.action_lines import read_actions

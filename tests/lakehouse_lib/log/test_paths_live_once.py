@@ -108,7 +108,7 @@ def test_deletion_vectors_of_compactions_that_are_not_reconciled(tmp_path, order
 
 @pytest.mark.parametrize("with_checkpoint", [False, True])
 @pytest.mark.parametrize("road", ["open", "update"])
-def test_a_compaction_without_its_removes_is_passed_over(tmp_path, with_checkpoint, road):
+def test_a_compaction_without_its_removes_is_skipped(tmp_path, with_checkpoint, road):
     log = vectors_log(tmp_path)
     store = LocalStore(str(tmp_path), fsync=False)
     if with_checkpoint:  # the only source of its version
@@ -130,7 +130,7 @@ def test_a_compaction_without_its_removes_is_passed_over(tmp_path, with_checkpoi
     at=st.integers(0, 8),
     kind=st.sampled_from(["none", "classic", "v2-json", "v2-parquet"]),
 )
-def test_any_compactions_change_nothing(steps, pieces, at, kind, tmp_path_factory):
+def test_compactions_do_not_affect_reads(steps, pieces, at, kind, tmp_path_factory):
     root = tmp_path_factory.mktemp("log")
     log = ReplayedLog(root)
     for number, some in enumerate(steps):
@@ -221,7 +221,7 @@ ROADS = {
 
 @pytest.mark.parametrize("kind", some_slow(["classic", "v2"], 1))
 @pytest.mark.parametrize("road", some_slow(list(ROADS), 2))
-def test_a_checkpoint_with_an_add_twice_is_refused_where_nothing_else_has_the_version(tmp_path, road, kind):
+def test_a_checkpoint_with_a_duplicate_add_is_refused_without_commits(tmp_path, road, kind):
     store = checkpointed(tmp_path, kind)
     store.delete_many([file_names.commit(version) for version in range(3)])
     table = DeltaTable(tmp_path)
@@ -239,7 +239,7 @@ def test_a_checkpoint_with_an_add_twice_is_refused_where_nothing_else_has_the_ve
 
 
 @pytest.mark.parametrize("kind", ["classic", "v2"])
-def test_a_checkpoint_with_an_add_twice_is_passed_over_for_the_commits(tmp_path, kind):
+def test_a_checkpoint_with_a_duplicate_add_is_skipped_for_the_commits(tmp_path, kind):
     checkpointed(tmp_path, kind)
     by_commits = tmp_path.parent / f"{tmp_path.name} by commits"
     shutil.copytree(tmp_path, by_commits, ignore=shutil.ignore_patterns("*checkpoint*"))
@@ -257,7 +257,7 @@ def test_a_checkpoint_with_an_add_twice_is_passed_over_for_the_commits(tmp_path,
     assert ids(tmp_path) == judge
 
 
-def test_a_file_that_a_commit_removes_may_have_been_twice_in_the_checkpoint(tmp_path):
+def test_a_duplicate_add_in_a_checkpoint_is_allowed_if_a_commit_removes_it(tmp_path):
     store = checkpointed(tmp_path)
     store.delete_many([file_names.commit(version) for version in range(3)])
     twice = [action["add"] for action in actions_of(store, 3, 3) if "add" in action]
@@ -274,7 +274,7 @@ def _paths(store):
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 @pytest.mark.parametrize("rewritten", [False, True])
-def test_a_wrong_commit_after_a_checkpoint_gets_into_no_other_one(tmp_path, policy, rewritten):
+def test_a_wrong_commit_after_a_checkpoint_is_not_checkpointed(tmp_path, policy, rewritten):
     """A file gets a deletion vector, and the remove of its earlier state is missing."""
     log = Log(tmp_path)
     for number in range(4):
@@ -302,7 +302,7 @@ def test_a_wrong_commit_after_a_checkpoint_gets_into_no_other_one(tmp_path, poli
     assert DeltaTable(tmp_path, version=4).to_pyarrow_table().num_rows == 40
 
 
-def test_a_commit_that_makes_a_path_live_twice_is_refused_when_it_is_met(tmp_path):
+def test_a_commit_that_duplicates_a_live_path_is_refused(tmp_path):
     log = Log(tmp_path)
     log.commit(log.add(log.file("f", list(range(10)))))
     table = DeltaTable(tmp_path)

@@ -81,7 +81,7 @@ def test_unknown_actions_and_fields_are_ignored(tmp_path):
         ("[" * 100_000, "incomplete"),
     ],
 )
-def test_a_line_that_is_none_names_file_version_and_line(tmp_path, line, what):
+def test_the_error_of_an_invalid_line_names_file_version_and_line(tmp_path, line, what):
     store = put(tmp_path, 0, add("a"))
     store.put(file_names.commit(0), store.read(file_names.commit(0)) + b"\n" + line.encode())
     with pytest.raises(LogCorruptedError, match=rf"{what}.*table {tmp_path}, version 0") as caught:
@@ -89,7 +89,7 @@ def test_a_line_that_is_none_names_file_version_and_line(tmp_path, line, what):
     assert file_names.commit(0) in str(caught.value)
 
 
-def test_an_empty_commit_file_is_torn(tmp_path):
+def test_an_empty_commit_file_is_a_corrupt_log(tmp_path):
     store = put(tmp_path, 0, add("a"))
     store.put(file_names.commit(1), b"")
     with pytest.raises(LogCorruptedError, match="version 1"):
@@ -159,6 +159,6 @@ def test_a_checkpoint_keeps_everything_but_expired_removes(tmp_path):
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_make_a_bare_error(data):
+def test_every_invalid_commit_raises_a_delta_error(data):
     with suppress(DeltaError):
         parse_commit(data, 0, "t")

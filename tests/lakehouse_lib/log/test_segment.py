@@ -66,7 +66,7 @@ def test_an_unreadable_checkpoint_falls_back_to_the_commits(table):
         load_snapshot(table.store)
 
 
-def test_a_gap_is_waited_for_and_then_an_error_that_names_it(table, monkeypatch):
+def test_a_gap_is_an_error_after_a_wait(table, monkeypatch):
     monkeypatch.setattr(segment, "LISTING_WAITS", (0.01, 0.01))
     content = table.store.read(file_names.commit(11))
     table.store.delete_many([file_names.commit(11)])
@@ -88,7 +88,7 @@ def test_a_gap_is_waited_for_and_then_an_error_that_names_it(table, monkeypatch)
     assert load_snapshot(table.store).version == 12
 
 
-def test_versions_that_are_not_there(table):
+def test_versions_that_are_missing(table):
     with pytest.raises(VersionNotFoundError, match=r"version 13 does not exist; the latest is 12"):
         load_snapshot(table.store, 13)
     with pytest.raises(VersionNotFoundError, match="-1"):
@@ -100,7 +100,7 @@ def test_versions_that_are_not_there(table):
     assert load_snapshot(table.store).version == 12
 
 
-def test_an_old_checkpoint_that_came_after_the_cleanup_makes_no_version_corrupt(table, monkeypatch):
+def test_a_late_checkpoint_of_a_cleaned_up_version_is_not_a_corrupt_log(table, monkeypatch):
     monkeypatch.setattr(segment, "LISTING_WAITS", ())
     write_checkpoint(table.store, 3, load_snapshot(table.store, 3).state, tombstones_since=0)
     table.store.delete_many([file_names.commit(v) for v in range(9)])
@@ -126,7 +126,7 @@ def test_a_table_without_its_first_commit_is_a_gap(tmp_path, monkeypatch):
         load_snapshot(store)
 
 
-def test_no_table_and_a_folder_without_a_log_are_told_apart(tmp_path):
+def test_a_missing_table_and_a_folder_without_a_log_are_different_errors(tmp_path):
     with pytest.raises(TableNotFoundError, match=r"the location has no table.*Check the path"):
         load_snapshot(LocalStore(str(tmp_path / "none")))
     (tmp_path / "plain").mkdir()

@@ -52,7 +52,7 @@ def versions_in(path):
     return [commit.version for commit in list_commits(LocalStore(str(path)))]
 
 
-def test_a_commit_that_brings_a_checkpoint_cleans_up(tmp_path):
+def test_a_commit_with_a_checkpoint_cleans_up(tmp_path):
     grow(tmp_path, 11, configuration=WEEK)
     age(tmp_path, 9)
     grow(tmp_path, 9)
@@ -78,7 +78,7 @@ def test_a_cleanup_that_fails_never_fails_the_commit(tmp_path, monkeypatch, capl
     assert DeltaTable(tmp_path).snapshot.checkpoint_version == 20
 
 
-def test_a_commit_without_a_checkpoint_leaves_it_to_the_next_interval(tmp_path):
+def test_a_commit_without_a_checkpoint_does_not_clean_up(tmp_path):
     """As in delta-rs, whose intervals end one version earlier."""
     for package, last in ((lakehouse_lib, 20), (deltalake, 19)):
         root = tmp_path / package.__name__
@@ -118,7 +118,7 @@ def verbs(path, hooks):
 @pytest.mark.parametrize(
     "verb", some_slow(["write", "merge", "compact", "create", "delete", "update", "z_order", "repair"], 4)
 )
-def test_a_commit_cleans_up_if_it_is_told_to(tmp_path, verb):
+def test_a_commit_cleans_up_if_the_hook_is_enabled(tmp_path, verb):
     """Without a checkpoint of its own, and although the property says no."""
     grow(tmp_path, 12, configuration={**WEEK, "delta.enableExpiredLogCleanup": "false"})
     age(tmp_path, 9)
@@ -130,7 +130,7 @@ def test_a_commit_cleans_up_if_it_is_told_to(tmp_path, verb):
     assert versions_in(tmp_path) == list(range(10, 15))
 
 
-def test_a_commit_does_not_clean_up_if_it_is_told_so(tmp_path):
+def test_a_commit_does_not_clean_up_if_the_hook_is_disabled(tmp_path):
     grow(tmp_path, 11, configuration=WEEK)
     age(tmp_path, 9)
     grow(tmp_path, 9)
@@ -152,13 +152,13 @@ def test_hooks_of_the_deltalake_package_are_refused(tmp_path):
     assert not (tmp_path / "t").exists()
 
 
-def test_most_commits_do_not_even_look(tmp_path, monkeypatch):
+def test_most_commits_do_not_list_the_log_for_a_cleanup(tmp_path, monkeypatch):
     grow(tmp_path, 9)
     monkeypatch.setattr(post_commit, "clean_up", lambda *_: pytest.fail("nothing has expired"))
     grow(tmp_path, 12)
 
 
-def test_the_verb_says_what_goes_and_deletes_it(tmp_path):
+def test_the_verb_names_the_files_and_deletes_them(tmp_path):
     grow(tmp_path, 21, configuration=WEEK)
     age(tmp_path, 9)
     table = DeltaTable(tmp_path, version=3)
@@ -179,7 +179,7 @@ def test_delta_rs_deletes_the_same_commits(tmp_path):
     assert versions_in(tmp_path / "ours") == versions_in(tmp_path / "theirs") == list(range(10, 15))
 
 
-def test_a_retention_below_that_of_files_is_refused_and_told(tmp_path, caplog):
+def test_a_log_retention_below_that_of_files_is_refused_and_logged(tmp_path, caplog):
     grow(tmp_path, 11, configuration={"delta.logRetentionDuration": "interval 1 day"})
     age(tmp_path, 9)
     table = DeltaTable(tmp_path)
@@ -195,7 +195,7 @@ def test_a_retention_below_that_of_files_is_refused_and_told(tmp_path, caplog):
     assert table.cleanup_metadata(enforce_retention_duration=False)
 
 
-def test_a_table_with_a_writer_feature_that_is_not_here_is_refused(tmp_path):
+def test_a_table_with_an_unknown_writer_feature_is_refused(tmp_path):
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["columnMappingUsageTracking"]}
     put(tmp_path, 0, {"protocol": protocol})
     for verb in (DeltaTable(tmp_path).cleanup_metadata, DeltaTable(tmp_path).repair):
@@ -203,7 +203,7 @@ def test_a_table_with_a_writer_feature_that_is_not_here_is_refused(tmp_path):
             verb()
 
 
-def test_no_checkpoint_follows_of_a_version_that_may_not_be_written(tmp_path, monkeypatch, caplog):
+def test_a_version_with_an_unknown_writer_feature_gets_no_checkpoint(tmp_path, monkeypatch, caplog):
     """The checkpoint would lack the actions of an unknown feature that another writer has added since the commit."""
     grow(tmp_path, 10)
     hooks = post_commit.run_hooks
@@ -240,7 +240,7 @@ def test_a_version_that_a_cleanup_has_overtaken_gets_no_checkpoint(tmp_path, mon
 
 
 @pytest.mark.slow
-def test_day_by_day_with_shared_sidecars(tmp_path):
+def test_daily_cleanups_keep_the_needed_shared_sidecars(tmp_path):
     """Checkpoints of the V2 spec share sidecars. Each day a cleanup deletes the oldest, but never a needed sidecar."""
     configuration = WEEK | {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "3"}
     store = LocalStore(str(tmp_path))

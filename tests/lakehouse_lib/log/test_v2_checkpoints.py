@@ -74,7 +74,7 @@ def test_the_top_object_has_everything_but_files(table):
 
 
 @pytest.mark.parametrize("damage", ["torn", "gone"])
-def test_a_sidecar_that_was_spoiled_since_it_was_read_is_not_taken_over(table, damage):
+def test_a_sidecar_that_was_damaged_after_the_read_is_not_reused(table, damage):
     put(table, 1, add("new"))
     snapshot = load_snapshot(table)
     assert snapshot.file_count == 101  # reads its footers
@@ -89,7 +89,7 @@ def test_a_sidecar_that_was_spoiled_since_it_was_read_is_not_taken_over(table, d
     assert paths_of(load_snapshot(table)) == sorted(["new", *(f"f{n:03d}" for n in range(100))])
 
 
-def test_sidecars_that_still_hold_are_taken_over_byte_for_byte(table):
+def test_unchanged_sidecars_are_reused(table):
     before, first = contents(table), named(table)
     assert len(first) == 5
     put(table, 1, add("new"))
@@ -117,7 +117,7 @@ def test_appending_reads_no_file_action_of_the_checkpoint_before(table, monkeypa
 
 
 @pytest.mark.parametrize("path", ["./f031", "f%30%331", "{root}/f031", "file://{root}/f031"])
-def test_another_spelling_of_a_path_is_found(table, path):
+def test_a_path_with_another_spelling_is_found(table, path):
     put(table, 1, remove(path.format(root=table.root)))
     checkpoint(table)
     cut(table, 1)
@@ -153,7 +153,7 @@ def test_expired_removes_are_dropped_with_their_sidecar(table):
     assert len(paths_of(load_snapshot(table))) == 72
 
 
-def test_every_sixth_file_goes_and_every_sidecar_is_written_anew(table):
+def test_removing_a_sixth_of_the_files_rewrites_every_sidecar(table):
     before = named(table)
     put(table, 1, *(remove(f"f{n:03d}") for n in range(0, 100, 6)))
     checkpoint(table)
@@ -175,7 +175,7 @@ def test_an_empty_table_has_a_checkpoint(tmp_path, small_sidecars):
     assert (paths_of(load_snapshot(store)), named(store)) == ([], set())
 
 
-def test_sidecars_of_others_are_taken_over_too(tmp_path, small_sidecars):
+def test_sidecars_of_other_writers_are_reused(tmp_path, small_sidecars):
     """Other writers may mix adds and removes, and spell paths in any way."""
     store = LocalStore(str(tmp_path / "t"), fsync=False)
     put(store, 0, PROTOCOL, META)
@@ -208,7 +208,7 @@ def test_a_snapshot_that_is_kept_open_builds_on_the_newest_checkpoint(table):
     assert len(paths_of(load_snapshot(table))) == 140
 
 
-def test_an_older_versions_checkpoint_takes_nothing_over(table):
+def test_a_checkpoint_of_an_older_version_reuses_no_sidecar(table):
     """A newer checkpoint exists, so a cleanup may delete the sidecars."""
     put(table, 1, add("a"))
     put(table, 2, add("b"))
@@ -221,7 +221,7 @@ def test_an_older_versions_checkpoint_takes_nothing_over(table):
 
 @pytest.mark.parametrize("at", ["_sidecars/", ".checkpoint.", "_last_checkpoint"])
 @pytest.mark.parametrize("before", some_slow([True, False], 1))
-def test_a_crash_anywhere_loses_nothing(table, at, before):
+def test_a_crash_at_any_call_loses_nothing(table, at, before):
     put(table, 1, add("new"), remove("f000"))
     expected = paths_of(load_snapshot(table))
 
@@ -241,7 +241,7 @@ def test_a_crash_anywhere_loses_nothing(table, at, before):
     assert load_snapshot(table).checkpoint_version == 1
 
 
-def test_sidecars_of_a_checkpoint_that_was_cleaned_up_meanwhile_are_not_referred_to(table):
+def test_sidecars_of_a_cleaned_up_checkpoint_are_not_reused(table):
     old = named(table)
     put(table, 1, add("new"))
 
@@ -276,7 +276,7 @@ def test_every_hundredth_version_is_found_by_readers_that_know_classic_names_onl
     assert len(paths_of(load_snapshot(table))) == 100
 
 
-def test_a_checkpoint_that_a_cleanup_takes_as_soon_as_it_is_there_is_no_error(table):
+def test_a_checkpoint_that_a_cleanup_deletes_immediately_is_not_an_error(table):
     """The version has expired, and the object with the classic name is a copy of the deleted object."""
 
     def clean(path):
@@ -311,7 +311,7 @@ def test_small_sidecars_neither_pile_up_nor_are_written_again_and_again(monkeypa
     assert written < 16 * total
 
 
-def test_what_went_decides_what_is_written_anew():
+def test_the_removed_share_decides_which_sidecars_are_rewritten():
     sidecars = [
         _sidecar(0, 50_000),
         _sidecar(1, 50_000, stale=True),
@@ -326,7 +326,7 @@ def test_what_went_decides_what_is_written_anew():
     assert [sidecar.meta.path for sidecar in plan.rewritten] == ["s1", "s3"]
 
 
-def test_a_mixed_sidecar_is_not_merged_and_kinds_are_merged_apart():
+def test_a_mixed_sidecar_is_not_merged_and_each_kind_is_merged_separately():
     sidecars = [_sidecar(0, 10), _sidecar(1, 10, 10), _sidecar(2, 0, 10), _sidecar(3, 15), _sidecar(4, 61)]
     assert [sidecar.meta.path for sidecar in plan_sidecars(sidecars, new_adds=5, new_removes=0).rewritten] == [
         "s0",

@@ -95,7 +95,7 @@ def written(commit):
 
 
 @given(COMMITS)
-def test_what_is_written_is_read_and_the_rest_refused(commit):
+def test_every_committed_action_is_readable_or_refused(commit):
     with pytest.MonkeyPatch.context() as patch:
         for where in (action_lines, module):
             patch.setattr(where, "MAX_LINE_BYTES", MOST)
@@ -141,7 +141,7 @@ def listed(table):
     ],
     ids=["custom metadata", "application"],
 )
-def test_a_line_longer_than_any_reader_takes_is_refused(table, properties, message):
+def test_a_line_longer_than_readers_accept_is_refused(table, properties, message):
     before = listed(table)
     with pytest.raises(InvalidArgumentError, match=message) as caught:
         write_deltalake(table, pa.table({"id": [2]}), mode="append", commit_properties=properties)
@@ -163,7 +163,7 @@ def test_a_clock_after_the_year_9999_is_refused(table, monkeypatch):
     assert DeltaTable(table.table_uri).count() == 2
 
 
-def test_a_file_that_is_added_and_removed_at_once_is_refused(tmp_path):
+def test_a_file_that_one_commit_adds_and_removes_is_refused(tmp_path):
     snapshot = append(create(tmp_path / "t"), "a")
     transaction = OptimisticTransaction(snapshot, snapshot.store, "X", {})
     transaction.add(files("a"))
@@ -188,7 +188,7 @@ def test_metadata_nested_too_deep_is_refused(table):
         write_deltalake(table, pa.table({"id": [2]}), mode="append", commit_properties=properties)
 
 
-def test_a_domain_is_refused_where_the_protocol_has_none(tmp_path):
+def test_a_domain_is_refused_without_the_feature(tmp_path):
     snapshot = create(tmp_path / "t")
     transaction = OptimisticTransaction(snapshot, snapshot.store, "X", {})
     transaction.set_domain(DomainMetadata("mine", "{}"))
@@ -199,7 +199,7 @@ def test_a_domain_is_refused_where_the_protocol_has_none(tmp_path):
     assert load_snapshot(snapshot.store).version == 0
 
 
-def test_a_domain_is_written_where_the_protocol_has_them(tmp_path):
+def test_a_domain_is_written_with_the_feature(tmp_path):
     listing = Protocol(1, 7, None, frozenset(["domainMetadata"]))
     snapshot = create(tmp_path / "t", protocol=listing)
     transaction = OptimisticTransaction(snapshot, snapshot.store, "X", {})

@@ -81,7 +81,7 @@ def _own_buffers(array: pa.Array) -> list[pa.Buffer | None]:
 
 
 @given(st.data())
-def test_nested_values_come_out_as_they_went_in(data: st.DataObject) -> None:
+def test_align_keeps_nested_values(data: st.DataObject) -> None:
     kind = data.draw(_TYPES)
     rows = data.draw(st.integers(1, 6))
     array = pa.array([data.draw(_values(kind)) for _ in range(rows)], kind)
@@ -94,7 +94,7 @@ def test_nested_values_come_out_as_they_went_in(data: st.DataObject) -> None:
     assert aligned["x"].to_pylist() == array.to_pylist()
 
 
-def test_what_lies_under_a_null_is_in_no_row_before() -> None:
+def test_values_under_a_null_do_not_move_to_other_rows() -> None:
     lists = pa.array([[1], [2], [3]])
     hidden = pa.ListArray.from_arrays(lists.offsets, lists.values, mask=pa.array([False, True, False]))
     schema = Schema([Field("x", ArrayType("long"))])
@@ -103,7 +103,7 @@ def test_what_lies_under_a_null_is_in_no_row_before() -> None:
     assert align(pa.table({"x": embeddings}), schema)["x"].to_pylist() == [[1, 2], None, [3, 4]]
 
 
-def test_a_null_under_a_null_is_none_where_none_may_be() -> None:
+def test_a_null_under_a_null_does_not_violate_not_null() -> None:
     lists = pa.array([[1], [None], [3]])
     hidden = pa.ListArray.from_arrays(lists.offsets, lists.values, mask=pa.array([False, True, False]))
     schema = Schema([Field("x", ArrayType("long", contains_null=False))])

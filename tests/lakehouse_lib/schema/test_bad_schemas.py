@@ -56,7 +56,7 @@ def open_table(folder, schema_string, **metadata):
         (struct(field(kind=struct(field("é"), field("É")))), "two columns are named"),
     ],
 )
-def test_a_schema_that_is_none(tmp_path, schema, what):
+def test_a_schema_that_is_not_valid_is_refused(tmp_path, schema, what):
     text = schema if isinstance(schema, str) else json.dumps(schema)
     with pytest.raises(InvalidSchemaError, match=what):
         Schema.from_json(text)
@@ -65,7 +65,7 @@ def test_a_schema_that_is_none(tmp_path, schema, what):
 
 
 @pytest.mark.parametrize("columns", [["q"], ["X"], ["x.y"], [""]])
-def test_a_partition_column_that_is_none(tmp_path, columns):
+def test_a_partition_column_that_does_not_exist_is_refused(tmp_path, columns):
     with pytest.raises(InvalidSchemaError, match=rf"partitioned by '{columns[0]}', which is not a column.*{tmp_path}"):
         open_table(tmp_path, json.dumps(struct(field())), partitionColumns=columns)
 
@@ -110,7 +110,7 @@ def test_a_hundred_levels_work_and_more_are_refused(tmp_path, wrap):
         ("[", "]"),
     ],
 )
-def test_a_thousand_levels_are_refused_in_words_and_at_once(tmp_path, levels, begin, end):
+def test_a_thousand_levels_are_refused_quickly(tmp_path, levels, begin, end):
     text = json.dumps(struct(field())).replace('"long"', f'{begin * levels}"long"{end * levels}')
     started = time.perf_counter()
     with pytest.raises(InvalidSchemaError, match="nested") as caught:
@@ -119,6 +119,6 @@ def test_a_thousand_levels_are_refused_in_words_and_at_once(tmp_path, levels, be
     assert len(str(caught.value)) < 1_000
 
 
-def test_a_type_of_a_later_protocol_is_kept_by_its_name(tmp_path):
+def test_a_type_of_a_later_protocol_keeps_its_name(tmp_path):
     schema = open_table(tmp_path, json.dumps(struct(field("a"), field("b", "hologram")))).schema
     assert str(schema.field("b").type) == "hologram"

@@ -67,7 +67,7 @@ def test_a_name_twice_is_a_mismatch():
         ("string", [pa.large_string(), pa.dictionary(pa.int8(), pa.string())], [pa.binary(), pa.int8()]),
     ],
 )
-def test_what_is_cast(table, fits, does_not):
+def test_types_that_are_cast_to_the_schema(table, fits, does_not):
     schema = Schema([Field("x", table)])
     for arrow in fits:
         enforce(schema, pa.schema([("X", arrow)]))
@@ -118,7 +118,7 @@ def test_align_orders_casts_and_fills():
         assert batch.to_pylist() == expected[start:]
 
 
-def test_a_value_that_does_not_fit_is_no_silent_loss():
+def test_a_value_that_does_not_fit_is_refused_by_align():
     schema = Schema([Field("t", "timestamp_ntz")])
     with pytest.raises(
         SchemaMismatchError, match=r"t has a value of timestamp\[ns\] that does not fit .*; expected timestamp_ntz"

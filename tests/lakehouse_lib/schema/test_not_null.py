@@ -71,7 +71,7 @@ def test_rows_with_a_null_are_the_violations(rows: list[dict], start: int) -> No
             assert rule.violations(batch).tolist() == [name in expected(row) for row in rows[start:]], name
 
 
-def test_what_lies_under_a_null_violates_nothing() -> None:
+def test_values_under_a_null_violate_no_rule() -> None:
     hidden = pa.StructArray.from_arrays([pa.array([None, 1]), pa.array(["a", "b"])], names=["x", "label"])
     struct = pa.StructArray.from_buffers(hidden.type, 2, [pa.py_buffer(b"\x02")], children=hidden.flatten())
     lists = pa.ListArray.from_buffers(

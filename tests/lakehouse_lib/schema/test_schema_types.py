@@ -126,13 +126,13 @@ def test_names():
 
 
 @pytest.mark.parametrize("name", ["int", "bigint", "decimal(39,0)", "decimal(2,3)", "decimal(0,0)", "Long", ""])
-def test_types_that_are_none(name):
+def test_types_that_do_not_exist_are_refused(name):
     with pytest.raises(InvalidSchemaError):
         PrimitiveType(name)
 
 
 @pytest.mark.parametrize("text", ["", "5", "{}", '"long"', '{"type":"struct"}', '{"type":"struct","fields":[{}]}'])
-def test_json_that_is_no_schema(text):
+def test_json_that_is_not_a_schema_is_refused(text):
     with pytest.raises(InvalidSchemaError):
         Schema.from_json(text)
 

@@ -143,14 +143,14 @@ def clustered(tmp_path):
         ("day > date '2026-01-09'", [], None),
     ],
 )
-def test_row_groups_are_passed_over_by_their_footers(clustered, reads, condition, paths, groups):
+def test_row_groups_are_skipped_by_their_footers(clustered, reads, condition, paths, groups):
     assert clustered.prune(parse(condition, clustered.schema), ["path"])["path"].to_pylist() == paths
     judged = {block for leaf, block in reads if leaf.startswith("add.stats_parsed") or leaf == "add.stats"}
     assert groups is None or judged <= groups
     assert groups != set() or not any(leaf.startswith("add.stats") for leaf, _ in reads)
 
 
-def test_a_footer_never_speaks_for_a_file_of_unknown_statistics(tmp_path):
+def test_a_footer_does_not_prune_a_file_of_unknown_statistics(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
     file_with_stats = file(1)
@@ -179,7 +179,7 @@ def test_a_file_whose_bounds_cross_is_kept_unless_its_whole_row_group_lies_elsew
         assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == paths
 
 
-def test_a_moment_past_the_last_year_that_python_has_harms_nothing(tmp_path):
+def test_a_time_after_the_year_9999_does_not_fail_the_read(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
     # 9999-12-31 23:59:59 west of Greenwich, which many tables use for "for ever".
@@ -193,7 +193,7 @@ def test_a_moment_past_the_last_year_that_python_has_harms_nothing(tmp_path):
     assert [json.loads(stats) for stats in snapshot.files["stats"].to_pylist()] == [expected]
 
 
-def test_a_footer_with_text_cut_inside_a_character_says_nothing(tmp_path):
+def test_a_footer_with_text_cut_inside_a_character_does_not_prune(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
     head = metadata(field("p", "string"), partition_by=["p"])
@@ -208,7 +208,7 @@ def test_a_footer_with_text_cut_inside_a_character_says_nothing(tmp_path):
         assert snapshot.prune(parse(condition, snapshot.schema), ["path"])["path"].to_pylist() == paths
 
 
-def test_a_name_with_a_dot_is_not_taken_for_a_struct(tmp_path):
+def test_a_name_with_a_dot_is_not_read_as_a_struct(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     put(store, 1, {"txn": {"appId": "a", "version": 1}})
     head = metadata(field("a.b", "long"), field("a", struct(field("b", "long"))))
