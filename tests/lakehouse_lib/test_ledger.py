@@ -76,7 +76,7 @@ def test_an_edited_document_is_refused(ledger: Ledger, tmp_path: Path, edit: Any
             use(request, "plan")
 
 
-def test_a_torn_document_is_refused(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_truncated_document_is_refused(ledger: Ledger, tmp_path: Path) -> None:
     request = new_request()
     ledger.put(request, "plan", {"n": 1})
     file = tmp_path / request / "plan.json"

@@ -97,7 +97,7 @@ def test_changes_of_rows_load_no_pandas(tmp_path: Path, marks: str) -> None:
     assert sorted(table.to_pyarrow_table()["id"].to_pylist()) == [1, 2, 4]
 
 
-def test_the_library_alone_loads_nothing_of_others() -> None:
+def test_the_library_imports_no_dependency_by_itself() -> None:
     code = "import json, sys, lakehouse_lib; print(json.dumps([*sys.modules]))"
     assert not {"pyarrow", "numpy", "pandas", "sqlglot", "pydantic", "boto3", "pyspark"} & set(run(code))
 

@@ -29,7 +29,7 @@ def test_the_caller_works_itself_where_threads_gain_nothing(items, threads):
 
 
 @pytest.mark.parametrize("ahead", [1, 5])
-def test_no_more_items_are_asked_for_than_ahead_of_who_takes_the_results(ahead):
+def test_items_are_requested_only_so_far_ahead_of_the_caller(ahead):
     numbers = []
 
     def items():
@@ -44,7 +44,7 @@ def test_no_more_items_are_asked_for_than_ahead_of_who_takes_the_results(ahead):
     assert list(results) == list(range(20, 100))
 
 
-def test_the_first_error_in_the_order_of_the_items_is_raised_and_the_rest_never_begins():
+def test_the_first_error_is_raised_and_no_later_item_begins():
     begun = []
     late = threading.Event()
 
@@ -63,7 +63,7 @@ def test_the_first_error_in_the_order_of_the_items_is_raised_and_the_rest_never_
     assert len(begun) < 100
 
 
-def test_what_has_not_begun_never_begins_when_results_are_no_longer_taken():
+def test_no_item_begins_after_the_results_are_closed():
     begun = []
     go_on = threading.Event()
 

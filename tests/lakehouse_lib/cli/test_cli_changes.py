@@ -71,9 +71,7 @@ def of(words: list[str], table: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("words", some_slow([*CHANGES.values()], 4), ids=CHANGES)
-def test_without_run_the_folder_stays_as_it_is(
-    table: Path, words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_run_the_folder_is_unchanged(table: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     if words[0] == "repair":
         deltalake.DeltaTable(table).create_checkpoint()
         damage(table)
@@ -146,7 +144,7 @@ def test_repair_reports_a_missing_file_and_removes_it_from_the_log(
     assert read_delta_rs(table) == read_duckdb(table)
 
 
-def test_maintain_records_what_it_gained(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_maintain_records_its_effect(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     records = tmp_path / "records"
     words = ["maintain", str(table), str(tmp_path / "none"), f"--records={records}"]
     assert main([*words, "--run"]) == 1  # the table that does not exist

@@ -86,7 +86,7 @@ def test_inferred_schema_and_suite_load_the_files(shop: Shop, capsys: pytest.Cap
     assert capsys.readouterr().out.startswith("Read 4 rows of 2 files as csv.\n")
 
 
-def test_a_load_tells_files_bytes_and_rows(shop: Shop) -> None:
+def test_a_load_reports_files_bytes_and_rows(shop: Shop) -> None:
     calls: list[Progress] = []
     Load(shop.source(suite={"name": "s", "expectations": [PRICE_RULE]})).run(on_progress=calls.append)
     size = sum(file.stat().st_size for file in shop.landing.iterdir())

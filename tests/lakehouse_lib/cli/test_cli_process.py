@@ -114,7 +114,7 @@ def test_detail_and_history_are_those_of_the_library(lake: Path, invoke: Invoke)
     assert [commit["version"] for commit in entry["result"]["commits"]] == [11, 10, 9]
 
 
-def test_health_says_what_is_due(lake: Path, invoke: Invoke) -> None:
+def test_health_lists_due_maintenance(lake: Path, invoke: Invoke) -> None:
     code, out, _ = invoke("health", lake / "orders", "--exit-code")
     assert code == 3
     assert "12 below half of 100.0 MiB; compaction would rewrite 12" in out
@@ -127,7 +127,7 @@ def test_health_says_what_is_due(lake: Path, invoke: Invoke) -> None:
     assert out.endswith("Nothing is due.\n")
 
 
-def test_looks_are_recorded(lake: Path, tmp_path: Path, invoke: Invoke) -> None:
+def test_health_measurements_are_recorded(lake: Path, tmp_path: Path, invoke: Invoke) -> None:
     assert invoke("health", lake / "orders", "--record")[0] == 2
     registry = tmp_path / "lakehouse.yaml"
     registry.write_text(
@@ -252,7 +252,7 @@ def test_a_bug_is_one_line_without_a_traceback(
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "DELTA_UNEXPECTED_ERROR"
 
 
-def test_values_of_a_log_cannot_command_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_of_a_log_are_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     deltalake.write_deltalake(tmp_path, pa.table({"a": [1]}), name="\x1b[2J[red]x[/red]")
     assert main(["detail", str(tmp_path)]) == 0
     out = capsys.readouterr().out
@@ -293,7 +293,7 @@ records: {tmp_path}/records
     assert err.startswith("[DELTA_REGISTRY_INVALID] ")
 
 
-def test_the_registry_says_where_runs_are_recorded_and_when_they_run(tmp_path: Path, invoke: Invoke) -> None:
+def test_the_registry_sets_records_and_maintenance_windows(tmp_path: Path, invoke: Invoke) -> None:
     for number in range(12):
         deltalake.write_deltalake(tmp_path / "t", pa.table({"id": [number]}), mode="append")
     registry = tmp_path / "lakehouse.yaml"

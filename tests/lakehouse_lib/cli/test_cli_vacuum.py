@@ -37,7 +37,9 @@ def vacuum(capsys: pytest.CaptureFixture[str], table: Path, *words: str) -> dict
     return result
 
 
-def test_lite_reads_the_log_and_full_lists_the_table(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lite_vacuum_reads_the_log_and_a_full_vacuum_lists_the_table(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     expected = set(deltalake.DeltaTable(table).vacuum(0, dry_run=True, enforce_retention_duration=False, full=False))
     lite = vacuum(capsys, table, "--lite")
     assert set(lite["files"]) == expected
@@ -49,7 +51,7 @@ def test_lite_reads_the_log_and_full_lists_the_table(table: Path, capsys: pytest
     assert parquet_files(table) == files_delta_rs(table)
 
 
-def test_kept_versions_stay_readable(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retained_versions_remain_readable(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vacuum(capsys, table, "--keep-versions", "0,2", "--run")
     for version in (0, 2):
         assert deltalake.DeltaTable(table, version=version).to_pyarrow_table()["id"].to_pylist() == [version]

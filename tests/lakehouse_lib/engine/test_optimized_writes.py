@@ -123,7 +123,7 @@ def test_a_write_that_fails_leaves_no_files(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("little_memory")
-def test_a_full_scratch_disk_is_an_error_with_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_scratch_disk_is_an_error_with_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 

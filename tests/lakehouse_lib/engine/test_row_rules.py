@@ -65,7 +65,7 @@ def test_nulls_of_a_partition_column(tmp_path: Path, engine: Engine) -> None:
     assert read_delta_rs(tmp_path).to_pylist() == [{"a": 1, "p": "x"}]
 
 
-def test_nulls_where_nulls_may_be_are_written(tmp_path: Path, engine: Engine) -> None:
+def test_nulls_in_nullable_columns_are_written(tmp_path: Path, engine: Engine) -> None:
     DeltaTable.create(tmp_path, SCHEMA)
     nulls = dict.fromkeys(("point", "tags", "path", "scores"))
     rows = pa.Table.from_batches([arrow([GOOD, GOOD | nulls | {"id": 2}])])
@@ -120,7 +120,7 @@ def test_three_hundred_required_columns_are_written(tmp_path: Path, spark: Spark
     assert DeltaTable(tmp_path).count() == 10
 
 
-def test_a_value_that_looks_like_a_refusal_is_not_taken_for_it(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_value_that_looks_like_a_refusal_is_written(tmp_path: Path, spark: SparkSession) -> None:
     DeltaTable.create(tmp_path, Schema([Field("k", "long", nullable=False)]))
     frame = spark.sql("SELECT CAST('lakehouse refuses a row <0>' AS long) AS k")
     with pytest.raises(StoreError):

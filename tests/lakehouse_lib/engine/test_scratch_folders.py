@@ -30,7 +30,7 @@ def elsewhere(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_folder_of_a_killed_process_goes_and_that_of_a_living_one_stays(tmp_path: Path, elsewhere: Path) -> None:
+def test_the_scratch_folder_of_a_killed_process_is_deleted(tmp_path: Path, elsewhere: Path) -> None:
     base = tmp_path / "scratch"
     base.mkdir()
     command = [sys.executable, "-c", OWNER, str(base), str(elsewhere)]
@@ -55,7 +55,7 @@ def test_the_folder_of_a_killed_process_goes_and_that_of_a_living_one_stays(tmp_
             owner.communicate()
 
 
-def test_what_is_not_ours_stays(tmp_path: Path, elsewhere: Path) -> None:
+def test_foreign_scratch_files_are_kept(tmp_path: Path, elsewhere: Path) -> None:
     (elsewhere / ".owner").touch()
     (tmp_path / "lakehouse-link").symlink_to(elsewhere)
     (tmp_path / "lakehouse-without-lock").mkdir()
@@ -71,7 +71,7 @@ def test_what_is_not_ours_stays(tmp_path: Path, elsewhere: Path) -> None:
     assert (elsewhere / "file").exists()
 
 
-def test_an_exchange_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exchange_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert ArrowEngine(1).exchange(lambda _: iter(()), lambda *_: None, [1, 2], [1]).num_rows == 0
     assert list(tmp_path.iterdir()) == []

@@ -89,7 +89,7 @@ def test_functions_have_the_value_of_the_write(tmp_path: Path, engine: Engine) -
     assert before.date() <= written[0]["day"] <= dt.datetime.now(dt.UTC).date()
 
 
-def test_a_table_of_delta_spark_goes_on(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_table_of_delta_spark_is_written(tmp_path: Path, spark: SparkSession) -> None:
     source = Path(__file__).parents[2] / "data/delta_spark/tables/defaults"
     path = tmp_path / "table"
     shutil.copytree(source, path)

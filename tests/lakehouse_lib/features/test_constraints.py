@@ -117,14 +117,14 @@ def test_invariants_of_another_writer(tmp_path: Path, engine: Engine, nested: bo
 
 
 @pytest.mark.parametrize("text", ["{}", "x > 5", '{"expression": {"expression": 5}}'])
-def test_an_invariant_that_is_no_condition_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invariant_that_is_not_a_condition_is_refused(tmp_path: Path, text: str) -> None:
     put(tmp_path, 0, protocol(writer=["invariants"]), metadata(field("x", "long", **{"delta.invariants": text})))
     with pytest.raises(UnsupportedFeatureError, match="the invariant of column x"):
         write_deltalake(tmp_path, pa.table({"x": [1]}), mode="append")
     assert not parquet_files(tmp_path)
 
 
-def test_a_constraint_on_a_column_that_is_gone_is_refused(tmp_path: Path) -> None:
+def test_a_constraint_on_a_dropped_column_is_refused(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS, configuration=CHECK)
     with pytest.raises(InvalidPredicateError, match=r"CHECK positive .*alter.drop_constraint\('positive'\)") as refused:
         write_deltalake(tmp_path, ROWS.drop(["id"]), mode="overwrite", schema_mode="overwrite")
@@ -240,7 +240,7 @@ def test_both_engines_refuse_the_same_rows(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("seed", some_slow(range(3), 1))
-def test_the_rows_that_keep_a_constraint_out_are_those_of_duckdb(tmp_path: Path, seed: int) -> None:
+def test_a_constraint_is_refused_if_duckdb_finds_violating_rows(tmp_path: Path, seed: int) -> None:
     rows = pa.Table.from_pylist(random_rows(seed), COLUMNS.to_arrow())
     for start in range(0, len(rows), 60):
         write_deltalake(tmp_path, rows.slice(start, 60), mode="append")

@@ -81,12 +81,12 @@ def refusal(check, *listed: str, schema: Schema = PLAIN, **configuration: str) -
     return str(caught.value)
 
 
-def test_every_name_there_is_has_its_line():
+def test_every_known_feature_is_in_the_table():
     assert sorted(FEATURES) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_cannot_be_read_is_not_written_and_what_is_refused_says_why(name):
+def test_unreadable_features_are_not_written_and_refusals_have_a_reason(name):
     feature = FEATURES[name]
     assert feature.name == name
     assert feature.reads or not feature.writes
@@ -103,7 +103,7 @@ def test_features_that_are_in_use_once_listed_are_refused_by_name(name):
             assert f"uses {name} ({name}: {feature.support_note})" in refusal(check, name)
 
 
-def test_a_feature_nobody_has_heard_of_is_refused():
+def test_an_unknown_feature_is_refused():
     assert "secretFiles: unknown to this library" in refusal(check_read, "secretFiles")
     writers = Protocol(1, 7, None, frozenset(["secretRules"]))
     check_read(writers, metadata(), PLAIN, table="t", version=3)
@@ -112,7 +112,7 @@ def test_a_feature_nobody_has_heard_of_is_refused():
 
 
 @pytest.mark.parametrize("name", ["catalogManaged", "catalogOwned-preview"])
-def test_a_catalogs_table_is_refused_by_path_with_the_way_out(tmp_path, name):
+def test_a_catalog_table_is_refused_by_path_with_a_hint(tmp_path, name):
     store = put(tmp_path, 0, log_builder.protocol(name))
     with pytest.raises(UnsupportedFeatureError, match=rf"{name}.*{tmp_path}.*connected to the catalog"):
         load_snapshot(store)
@@ -155,7 +155,7 @@ def test_a_table_whose_property_maps_columns_is_not_written_unless_its_protocol_
     check_write(Protocol(2, 5), mapped, PLAIN, table="t", version=3)
 
 
-def test_the_page_is_what_the_table_gives():
+def test_the_page_is_generated_from_the_table():
     generator = import_module("docs.protocol_support")
     page = Path(generator.__file__).with_name("protocol-support.md").read_text(encoding="utf-8")
     assert page == generator.page(), "run `make docs`"

@@ -108,7 +108,7 @@ VIOLATIONS = {
 
 
 @pytest.mark.parametrize("verb", VIOLATIONS)
-def test_given_values_are_checked(tmp_path: Path, engine: Engine, verb: str) -> None:
+def test_provided_values_are_checked(tmp_path: Path, engine: Engine, verb: str) -> None:
     table = new_table(tmp_path, engine)
     write_deltalake(table, rows(4), mode="append")
     files = parquet_files(tmp_path)

@@ -188,7 +188,7 @@ def test_a_lost_race_gives_later_numbers(tmp_path: Path) -> None:
     assert len(parquet_files(tmp_path)) == 2
 
 
-def test_other_changes_of_metadata_conflict(tmp_path: Path) -> None:
+def test_other_metadata_changes_conflict(tmp_path: Path) -> None:
     DeltaTable.create(tmp_path, SCHEMA)
     change = racing(tmp_path, lambda: DeltaTable(tmp_path).alter.add_columns([Field("more", "long")]))
     with pytest.raises(MetadataChangedError, match="'more'"):
@@ -283,7 +283,7 @@ def test_a_mark_is_not_moved_for_another_column_or_past_concurrent_numbers(tmp_p
     assert marks(tmp_path)[1] == 9
 
 
-def test_a_table_of_delta_spark_goes_on(tmp_path: Path) -> None:
+def test_a_table_of_delta_spark_is_written(tmp_path: Path) -> None:
     path = tmp_path / "table"
     shutil.copytree(Path(__file__).parents[2] / "data/delta_spark/tables/identity", path)
     rows = DeltaTable(path).to_pyarrow_table().to_pylist()

@@ -70,7 +70,7 @@ def rises(moments):
     return all(later > earlier for earlier, later in pairwise(moments))
 
 
-def test_every_verb_puts_the_time_into_its_commit_and_everybody_reads_on(tmp_path):
+def test_every_verb_writes_in_commit_timestamps_that_others_can_read(tmp_path):
     started = time.time_ns() // 1_000_000
     write_deltalake(tmp_path, rows(0), configuration=ON)
     for start in (100, 200):
@@ -101,7 +101,7 @@ def test_every_verb_puts_the_time_into_its_commit_and_everybody_reads_on(tmp_pat
     assert read_checksum(store, len(moments) - 1).in_commit_timestamp == moments[-1]
 
 
-def test_a_clock_that_falls_back_moves_time_on_by_a_millisecond(tmp_path):
+def test_a_clock_that_falls_back_gives_the_next_millisecond(tmp_path):
     snapshot = timed(tmp_path)
     for number, offset in enumerate((2 * HOUR, -HOUR, -400 * 24 * HOUR, 0, HOUR)):
         with clock_off_by(offset):
@@ -143,7 +143,7 @@ def test_times_rise_among_threads_whose_clocks_differ(tmp_path):
     assert rises(times(snapshot.store))
 
 
-def test_what_a_caller_says_is_not_the_time(tmp_path):
+def test_metadata_of_a_caller_cannot_set_the_timestamp(tmp_path):
     snapshot = timed(tmp_path)
     metadata = {"who": "me"}
     properties = CommitProperties(metadata)
@@ -153,7 +153,7 @@ def test_what_a_caller_says_is_not_the_time(tmp_path):
     assert first_action(snapshot.store, 1)["who"] == "me"
 
 
-def test_the_commit_that_turns_it_on_says_so_and_time_does_not_fall_back_there(tmp_path):
+def test_time_rises_at_the_enabling_commit_which_records_its_version(tmp_path):
     snapshot = append(create(tmp_path), "a")
     late = time.time() + 5000
     os.utime(tmp_path / file_names.commit(1), (late, late))
@@ -168,7 +168,7 @@ def test_the_commit_that_turns_it_on_says_so_and_time_does_not_fall_back_there(t
     assert [entry["timestamp"] for entry in history(snapshot.store, 3)] == [after, enabled, int(late * 1000)]
 
 
-def test_turning_it_on_counts_anew_after_a_lost_race(tmp_path):
+def test_the_enablement_is_recomputed_after_a_lost_race(tmp_path):
     snapshot = create(tmp_path)
     enabling = turning_on(snapshot)
     append(snapshot, "a")
@@ -182,7 +182,7 @@ def test_turning_it_on_counts_anew_after_a_lost_race(tmp_path):
     assert latest.timestamp == moment
 
 
-def test_an_append_goes_on_with_the_time_when_somebody_turns_it_on_meanwhile(tmp_path):
+def test_an_append_uses_timestamps_that_were_enabled_concurrently(tmp_path):
     snapshot = create(tmp_path)
     late = begin(snapshot, adds=["a"])
     schema = OptimisticTransaction(snapshot, snapshot.store, "ADD COLUMNS", {})
@@ -201,7 +201,7 @@ def test_an_append_goes_on_with_the_time_when_somebody_turns_it_on_meanwhile(tmp
     assert "inCommitTimestamp" not in first_action(snapshot.store, 4)
 
 
-def test_a_replacement_remembers_since_when(tmp_path):
+def test_a_replaced_table_keeps_the_enablement(tmp_path):
     store = LocalStore(str(tmp_path), fsync=False)
     snapshot = append(create(tmp_path), "a")
     turning_on(snapshot).commit()
@@ -218,7 +218,7 @@ def test_a_replacement_remembers_since_when(tmp_path):
     assert again.configuration[SINCE_TIME] == str(first_action(store, 5)["inCommitTimestamp"])
 
 
-def test_nobody_writes_on_behind_a_commit_without_its_time(tmp_path):
+def test_a_commit_after_a_missing_timestamp_is_refused(tmp_path):
     snapshot = timed(tmp_path)
     late = begin(snapshot, adds=["a"])
     put(tmp_path, 1, {"commitInfo": {"operation": "WRITE"}})
@@ -229,7 +229,7 @@ def test_nobody_writes_on_behind_a_commit_without_its_time(tmp_path):
     assert snapshot.store.head(file_names.commit(2)) is None
 
 
-def test_a_property_without_the_feature_asks_for_nothing(tmp_path):
+def test_the_property_without_the_feature_has_no_effect(tmp_path):
     """delta-rs sets the property on any table and leaves the protocol unchanged; so do its commits."""
     deltalake.write_deltalake(tmp_path, rows(0))
     deltalake.DeltaTable(tmp_path).alter.set_table_properties(ON, raise_if_not_exists=False)
@@ -244,7 +244,7 @@ def test_a_property_without_the_feature_asks_for_nothing(tmp_path):
     assert read_delta_rs(tmp_path) == read_duckdb(tmp_path) == plain(table.to_pyarrow_table())
 
 
-def test_times_begin_with_the_commit_that_brings_the_feature(tmp_path):
+def test_timestamps_begin_with_the_commit_that_adds_the_feature(tmp_path):
     deltalake.write_deltalake(tmp_path, rows(0))
     deltalake.DeltaTable(tmp_path).alter.set_table_properties(ON, raise_if_not_exists=False)
     deltalake.write_deltalake(tmp_path, rows(100), mode="append")

@@ -77,7 +77,7 @@ def set_properties(root: Path, configuration: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("partition_by", some_slow([["part"], None], 1), ids=["partitioned", "whole"])
-def test_ids_stay_through_every_verb(tmp_path: Path, engine: Engine, partition_by: list[str] | None) -> None:
+def test_row_ids_are_kept_by_every_verb(tmp_path: Path, engine: Engine, partition_by: list[str] | None) -> None:
     tracked_rows(tmp_path, STABLE, partition_by)
     assigned_ids = ids_on_disk(tmp_path)
     assert {key: version for key, (_, version) in assigned_ids.items()} == {n: 2 + n // 10 for n in range(30)}
@@ -115,7 +115,7 @@ def test_ids_stay_through_every_verb(tmp_path: Path, engine: Engine, partition_b
         assert read(tmp_path)["id"].to_pylist() == expected
 
 
-def test_what_delta_spark_keeps_is_kept_with_its_gaps(tmp_path: Path, engine: Engine) -> None:
+def test_materialized_row_ids_of_delta_spark_are_kept_with_their_gaps(tmp_path: Path, engine: Engine) -> None:
     """After an update a row has no version, after a merge rows have neither; the file action has missing values."""
     root = tmp_path / "t"
     shutil.copytree(PEERS_TABLES / "row_tracking", root)
@@ -147,9 +147,7 @@ def test_rows_that_are_marked_as_deleted_shift_no_other_ids(tmp_path: Path, verb
 
 
 @pytest.mark.parametrize("verb", ["compact", "z_order"])
-def test_rows_that_others_mark_meanwhile_go_and_the_others_keep_their_ids(
-    tmp_path: Path, engine: Engine, verb: str
-) -> None:
+def test_concurrent_deletes_remove_rows_and_keep_other_row_ids(tmp_path: Path, engine: Engine, verb: str) -> None:
     tracked_rows(tmp_path, STABLE)
     assigned_ids = ids_on_disk(tmp_path)
     first, second, _ = by_first_id(tmp_path)
@@ -173,7 +171,7 @@ def test_rows_that_others_mark_meanwhile_go_and_the_others_keep_their_ids(
     ],
     ids=["no name for ids", "no name for versions", "one name for both", "suspended"],
 )
-def test_a_table_that_does_not_say_where_ids_are_kept_is_refused(
+def test_a_table_without_names_of_row_id_columns_is_refused(
     tmp_path: Path, verb: str, changed: dict[str, str | None], words: str
 ) -> None:
     configuration = {key: value for key, value in {**STABLE, **changed}.items() if value is not None}
@@ -197,7 +195,7 @@ def test_a_file_without_ids_is_not_copied(tmp_path: Path, verb: str) -> None:
     assert latest(tmp_path).version == 5
 
 
-def test_copied_rows_get_new_ids_while_the_table_keeps_none(tmp_path: Path) -> None:
+def test_copied_rows_get_new_ids_without_stable_row_ids(tmp_path: Path) -> None:
     tracked_rows(tmp_path, STABLE)
     compact(latest(tmp_path), ArrowEngine())
     set_properties(tmp_path, {**STABLE, "delta.enableRowTracking": "false"})
@@ -208,7 +206,7 @@ def test_copied_rows_get_new_ids_while_the_table_keeps_none(tmp_path: Path) -> N
     assert {row for row, _ in ids_on_disk(tmp_path).values()} == set(range(60, 89))
 
 
-def test_a_rewrite_loses_to_who_has_rows_keep_their_ids_meanwhile(tmp_path: Path) -> None:
+def test_a_rewrite_conflicts_with_enabling_stable_row_ids(tmp_path: Path) -> None:
     """Also after another lost race, after which the rewrite would be tried again."""
     tracked_rows(tmp_path)
     before = latest(tmp_path)
@@ -239,7 +237,7 @@ def returned_ids(root: Path, predicate: str | None = None) -> dict[int, tuple[in
     return {key: (row, version) for key, row, version in zip(*map(pa.ChunkedArray.to_pylist, rows_there), strict=True)}
 
 
-def test_a_scan_tells_the_ids_of_rows(tmp_path: Path) -> None:
+def test_a_scan_returns_row_ids(tmp_path: Path) -> None:
     shutil.copytree(PEERS_TABLES / "row_tracking", tmp_path / "theirs")
     assert returned_ids(tmp_path / "theirs") == ids_on_disk(tmp_path / "theirs")
     (tmp_path / "theirs/_delta_log" / f"{5:020}.json").unlink()
@@ -257,7 +255,7 @@ def test_a_scan_tells_the_ids_of_rows(tmp_path: Path) -> None:
         returned_ids(root)
 
 
-def test_a_new_table_whose_rows_keep_their_ids(tmp_path: Path) -> None:
+def test_a_new_table_with_stable_row_ids(tmp_path: Path) -> None:
     properties = {"delta.enableRowTracking": "true"}
     write_deltalake(tmp_path / "t", rows(0), configuration=properties)
     write_deltalake(tmp_path / "t", rows(10), mode="append")
@@ -279,7 +277,7 @@ def test_a_new_table_whose_rows_keep_their_ids(tmp_path: Path) -> None:
     assert {row for row, _ in ids_on_disk(tmp_path / "t").values()} == set(range(40, 50))
 
 
-def test_a_table_is_overwritten_by_one_whose_rows_keep_their_ids(tmp_path: Path) -> None:
+def test_a_table_is_overwritten_by_a_table_with_stable_row_ids(tmp_path: Path) -> None:
     """A complete overwrite enables row tracking; a change of the schema ignores a property without its feature."""
     properties = {"delta.enableRowTracking": "true"}
     write_deltalake(tmp_path, rows(0))
@@ -298,7 +296,7 @@ Stored = list[tuple[int, int | None, int | None]]  # of a file: keys, and the va
 
 
 @given(st.data())
-def test_no_sequence_of_copies_changes_an_id(data: st.DataObject) -> None:
+def test_sequences_of_copies_keep_row_ids(data: st.DataObject) -> None:
     """Copies merge files, omit rows, change rows and reorder rows. This leaves nulls, as updates do."""
     files: list[tuple[FileIds, Stored]] = []
     expected: dict[int, tuple[int, int]] = {}

@@ -81,7 +81,7 @@ def test_every_verb_writes_the_copies(tmp_path: Path, engine: Engine, mode: str)
         assert plain(pa.table(by_sql.execute("SELECT id, day, city FROM t").read_all())).equals(rows)
 
 
-def test_the_values_of_the_log_win(tmp_path: Path, engine: Engine) -> None:
+def test_values_of_the_log_replace_values_of_files(tmp_path: Path, engine: Engine) -> None:
     write_deltalake(tmp_path, ROWS.select(["id", "city"]), partition_by=["city"], configuration=ENABLED)
     for path in parquet_files(tmp_path):
         rows = pq.ParquetFile(path).read()

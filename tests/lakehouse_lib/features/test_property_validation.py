@@ -33,7 +33,7 @@ PLAIN = Schema([Field("a", "long")])
 
 
 @pytest.mark.parametrize("on", [True, "True", " TRUE", "true\n"])
-def test_a_switch_is_on_for_everybody(tmp_path: Path, on: Any) -> None:
+def test_a_switch_has_the_same_value_for_all_readers(tmp_path: Path, on: Any) -> None:
     write_deltalake(tmp_path, ROWS, configuration={"delta.appendOnly": on})
     with pytest.raises(deltalake.exceptions.CommitFailedError):
         deltalake.DeltaTable(tmp_path).delete("a = 1")
@@ -42,7 +42,7 @@ def test_a_switch_is_on_for_everybody(tmp_path: Path, on: Any) -> None:
     assert DeltaTable(tmp_path).metadata().configuration == {"delta.appendOnly": "true"}
 
 
-def test_values_are_spelled_as_others_read_them() -> None:
+def test_values_are_normalized_for_other_readers() -> None:
     properties: dict[str, Any] = {
         "delta.checkpointInterval": " 5 ",
         "delta.isolationLevel": "writeserializable ",
@@ -86,14 +86,14 @@ def test_values_are_spelled_as_others_read_them() -> None:
         ({"delta.checkpoint.writeStatsAsJson": "maybe"}, InvalidArgumentError, 'expected "true" or "false"'),
     ],
 )
-def test_what_others_could_not_read_is_refused(
+def test_values_that_other_readers_refuse_are_refused(
     properties: dict[str, str], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         changed_configuration({}, properties, PLAIN)
 
 
-def test_a_constraint_is_one_in_any_case(tmp_path: Path) -> None:
+def test_constraint_properties_are_found_in_any_case(tmp_path: Path) -> None:
     """delta-spark finds constraints in any case."""
     constraint = {"delta.CONSTRAINTS.pos": "a > 0"}
     put_table(tmp_path, [field("a", "long")], [], features=["checkConstraints"], configuration=constraint)
@@ -135,14 +135,14 @@ def test_a_change_leaves_the_other_properties_as_they_are() -> None:
         changed_configuration({"delta.rowTrackingSuspended": "true"}, {"delta.enableRowTracking": "true"}, PLAIN)
 
 
-def test_row_tracking_keeps_the_columns_that_it_had() -> None:
+def test_row_tracking_keeps_its_column_names() -> None:
     first = changed_configuration({}, {"delta.enableRowTracking": "true"}, PLAIN)
     assert len(first) == 3
     paused = changed_configuration(first, {"delta.enableRowTracking": "false"}, PLAIN)
     assert changed_configuration(paused, {"delta.enableRowTracking": "true"}, PLAIN) == first
 
 
-def test_a_column_that_needs_a_feature_which_is_not_written_makes_no_table(tmp_path: Path) -> None:
+def test_a_column_of_an_unsupported_feature_is_refused(tmp_path: Path) -> None:
     schema = Schema([Field("a", "string", metadata={"__COLLATIONS": {"a": "ICU.de"}})])
     with pytest.raises(UnsupportedFeatureError, match="collations"):
         create_table(open_store(tmp_path), schema)
@@ -214,7 +214,7 @@ def test_columns_that_are_added_have_names_as_those_of_new_tables(tmp_path: Path
     assert len(list((tmp_path / "t").glob("*.parquet"))) == 1
 
 
-def test_a_foreign_tables_odd_names_hinder_no_new_ones(tmp_path: Path) -> None:
+def test_columns_can_be_added_to_a_table_with_odd_names(tmp_path: Path) -> None:
     odd = pa.table({"a b": [1], "s": pa.array([{"x y": 1}])})
     deltalake.write_deltalake(tmp_path, odd, writer_properties=WriterProperties())
     rows = pa.table({"a b": [2], "s": pa.array([{"x y": 2, "z": 3}]), "new": [4]})
@@ -227,7 +227,7 @@ def test_a_foreign_tables_odd_names_hinder_no_new_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["_change_type", "_Commit_Version", "_commit_timestamp"])
-def test_a_table_with_a_feed_has_no_columns_of_the_feeds_names(tmp_path: Path, name: str) -> None:
+def test_a_table_with_a_change_feed_refuses_columns_with_its_names(tmp_path: Path, name: str) -> None:
     feed, rows = {"delta.enableChangeDataFeed": "true"}, pa.table({"a": [1], name: ["x"]})
     with pytest.raises(InvalidSchemaError, match="change data feed"):
         write_deltalake(tmp_path / "new", rows, configuration=feed)
@@ -238,7 +238,7 @@ def test_a_table_with_a_feed_has_no_columns_of_the_feeds_names(tmp_path: Path, n
     write_deltalake(tmp_path / "none", rows, mode="append", schema_mode="merge")
 
 
-def test_a_batch_adds_columns_with_what_they_need(tmp_path: Path) -> None:
+def test_a_batch_adds_columns_with_the_features_that_they_need(tmp_path: Path) -> None:
     store = open_store(tmp_path)
 
     def batch(number: int, *names: str) -> None:
@@ -254,7 +254,7 @@ def test_a_batch_adds_columns_with_what_they_need(tmp_path: Path) -> None:
         batch(2, "a", "b=c")
 
 
-def test_an_append_only_table_is_left_without_files_of_nobody(tmp_path: Path) -> None:
+def test_a_refused_change_of_an_append_only_table_leaves_no_files(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS, configuration={"delta.appendOnly": "true"})
     for act in (
         lambda: write_deltalake(tmp_path, ROWS, mode="overwrite"),

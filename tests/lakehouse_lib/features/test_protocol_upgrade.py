@@ -46,14 +46,14 @@ def metadata(configuration: dict[str, str], *types: str) -> Metadata:
 
 @pytest.mark.parametrize("reader", [1, 2])
 @pytest.mark.parametrize("writer", range(1, 7))
-def test_versions_imply_what_delta_spark_says(reader: int, writer: int) -> None:
+def test_versions_imply_the_features_of_delta_spark(reader: int, writer: int) -> None:
     implied = {name for name, (readers, writers) in LEGACY.items() if reader >= readers and writer >= writers}
     assert writer_features(Protocol(reader, writer)) == implied
     assert reader_features(Protocol(reader, writer)) == implied & {"columnMapping"}
 
 
 @pytest.mark.parametrize("names", [names for count in (1, 2, 6) for names in combinations(ENABLED, count)])
-def test_a_new_table_has_the_least_protocol_and_a_second_look_changes_nothing(names: tuple[str, ...]) -> None:
+def test_a_new_table_has_the_lowest_protocol(names: tuple[str, ...]) -> None:
     described = metadata({key: value for name in names for key, value in ENABLED[name][0].items()})
     protocol = protocol_for(described)
     versions = tuple(max(numbers) for numbers in zip(*(ENABLED[name][1] for name in names), strict=True))
@@ -68,7 +68,7 @@ def test_a_new_table_has_the_least_protocol_and_a_second_look_changes_nothing(na
 
 @pytest.mark.parametrize("versions", [(1, 1), (1, 2), (1, 6), (2, 5), (2, 6)])
 @pytest.mark.parametrize("name", FEATURES)
-def test_a_feature_comes_with_what_it_requires_and_takes_nothing_away(versions: tuple[int, int], name: str) -> None:
+def test_a_feature_is_added_with_its_required_features(versions: tuple[int, int], name: str) -> None:
     before = Protocol(*versions)
     after = with_features(before, [name])
     assert writer_features(before) | {name, *FEATURES[name].requires} <= writer_features(after)
@@ -94,7 +94,7 @@ def test_delta_rs_gives_a_new_table_the_same_protocol(tmp_path: Path, name: str)
         assert set(getattr(our_protocol, side) or ()) == set(listed or ()) - {"variantType"}
 
 
-def test_a_type_brings_its_feature() -> None:
+def test_a_type_adds_its_feature() -> None:
     writers = frozenset({"appendOnly", "invariants", "timestampNtz"})
     assert protocol_for(metadata({}, "timestamp_ntz")) == Protocol(3, 7, frozenset({"timestampNtz"}), writers)
 
@@ -105,7 +105,7 @@ def test_a_property_that_needs_a_backfill_adds_nothing_to_a_table_with_files() -
     assert "rowTracking" in writer_features(protocol_for(tracked, Protocol(1, 2), has_files=False))
 
 
-def test_a_property_of_a_feature_that_is_not_written_stays_without_effect() -> None:
+def test_a_property_of_an_unsupported_feature_has_no_effect() -> None:
     compatible = metadata({"delta.enableIcebergCompatV2": "true"})
     assert protocol_for(compatible, Protocol(1, 2)) == Protocol(1, 2)
 
@@ -114,7 +114,7 @@ def test_a_property_of_a_feature_that_is_not_written_stays_without_effect() -> N
 @pytest.mark.parametrize(
     "configuration", [{"delta.enableInCommitTimestamps": "true"}, {"delta.checkpointPolicy": "v2"}]
 )
-def test_old_versions_become_lists_that_others_take(
+def test_old_versions_become_feature_lists_that_others_read(
     tmp_path: Path, versions: tuple[int, int], configuration: dict[str, str]
 ) -> None:
     """A feature of readers and writers is not listed if the old versions reach it on one side only."""
@@ -133,9 +133,7 @@ def test_old_versions_become_lists_that_others_take(
     ("configuration", "feature", "version"),
     [({"delta.enableChangeDataFeed": "true"}, "changeDataFeed", 4), ({"delta.appendOnly": "true"}, "appendOnly", 2)],
 )
-def test_a_property_comes_with_its_feature(
-    tmp_path: Path, configuration: dict[str, str], feature: str, version: int
-) -> None:
+def test_a_property_adds_its_feature(tmp_path: Path, configuration: dict[str, str], feature: str, version: int) -> None:
     schema = pa.schema([("at", pa.timestamp("us"))])
     deltalake.DeltaTable.create(tmp_path / "listed", schema)
     assert feature not in deltalake.DeltaTable(tmp_path / "listed").protocol().writer_features

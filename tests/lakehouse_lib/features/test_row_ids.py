@@ -87,7 +87,7 @@ def test_two_appends_planned_on_one_version_get_other_ids_and_both_are_committed
 
 
 @pytest.mark.slow
-def test_ids_are_each_given_once_among_threads(tmp_path):
+def test_concurrent_threads_get_distinct_row_ids(tmp_path):
     snapshot = create(tmp_path, protocol=TRACKED)
     with ThreadPoolExecutor(8) as pool:
         outcomes = list(pool.map(lambda n: begin(snapshot, **{f"f{n}": n % 4}).commit(), range(32)))
@@ -101,7 +101,7 @@ def test_ids_are_each_given_once_among_threads(tmp_path):
         st.tuples(st.integers(0, 5), st.lists(st.integers(0, 1000), max_size=3), st.booleans()), min_size=1, max_size=8
     )
 )
-def test_no_id_is_given_twice_in_any_history(tmp_path_factory, history):
+def test_row_ids_are_unique_in_any_history(tmp_path_factory, history):
     """Each step is planned on one of the last five versions, adds files and may remove a file of its version."""
     store = create(tmp_path_factory.mktemp("t"), {"delta.checkpointInterval": "3"}, TRACKED).store
     snapshots = [load_snapshot(store)]
@@ -120,7 +120,7 @@ def test_no_id_is_given_twice_in_any_history(tmp_path_factory, history):
         assert all(r["baseRowId"] == given_ids[r["path"]][0] for r in actions(store, version, "remove"))
 
 
-def test_an_append_gives_ids_where_somebody_has_asked_for_them_meanwhile(tmp_path):
+def test_an_append_assigns_row_ids_that_were_enabled_concurrently(tmp_path):
     snapshot = create(tmp_path)
     late = begin(snapshot, a=3)
     upgrade = OptimisticTransaction(snapshot, snapshot.store, "UPGRADE PROTOCOL", {})
@@ -136,7 +136,7 @@ def test_an_append_gives_ids_where_somebody_has_asked_for_them_meanwhile(tmp_pat
     assert isinstance(late.commit().error, MetadataChangedError)
 
 
-def test_what_others_say_of_the_highest_id_counts(tmp_path):
+def test_the_high_water_mark_of_other_writers_is_used(tmp_path):
     snapshot = create(tmp_path, protocol=TRACKED)
     late = begin(snapshot, a=3)
     domain = {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark": 999}', "removed": False}
@@ -153,7 +153,7 @@ def test_what_others_say_of_the_highest_id_counts(tmp_path):
             row_tracking.highest([DomainMetadata("delta.rowTracking", nonsense)], table="t", version=3)
 
 
-def test_a_file_that_does_not_say_how_many_rows_it_has_is_refused(tmp_path):
+def test_a_file_without_a_row_count_is_refused(tmp_path):
     snapshot = create(tmp_path, protocol=TRACKED)
     transaction = OptimisticTransaction(snapshot, snapshot.store, "WRITE", {})
     transaction.add(files("a"))
@@ -177,7 +177,7 @@ def test_a_file_that_is_committed_again_keeps_its_ids(tmp_path):
     assert ids_by_path == {path: (0 if path == "a" else 3, 1), "c": (5, 2)}
 
 
-def test_a_file_that_got_ids_meanwhile_goes_with_them(tmp_path):
+def test_a_file_that_got_row_ids_concurrently_is_removed_with_them(tmp_path):
     snapshot = create(tmp_path)
     begin(snapshot, a=3, b=2).commit()
     snapshot = load_snapshot(snapshot.store)
@@ -212,14 +212,14 @@ def test_a_table_that_cannot_keep_ids_is_refused_by_name(tmp_path):
     assert "baseRowId" not in actions(plain.store, 1, "add")[0]
 
 
-def test_nothing_is_given_while_row_tracking_is_suspended(tmp_path):
+def test_no_row_ids_are_assigned_while_row_tracking_is_suspended(tmp_path):
     snapshot = create(tmp_path, {"delta.rowTrackingSuspended": "true"}, TRACKED)
     begin(snapshot, a=3).commit()
     assert "baseRowId" not in actions(snapshot.store, 1, "add")[0]
     assert not load_snapshot(snapshot.store).domains
 
 
-def test_the_verbs_give_new_ids_to_copied_rows_and_others_read_on(tmp_path):
+def test_the_verbs_assign_new_ids_to_copied_rows(tmp_path):
     store = tracked_rows(tmp_path)
     table = DeltaTable(tmp_path)
     table.delete("id = 5")
@@ -242,7 +242,7 @@ def test_the_verbs_give_new_ids_to_copied_rows_and_others_read_on(tmp_path):
         assert read(tmp_path)["id"].to_pylist() == expected
 
 
-def test_a_transaction_that_does_not_say_that_rows_have_kept_their_ids_replaces_no_file(tmp_path):
+def test_replacing_a_file_requires_a_declaration_of_kept_row_ids(tmp_path):
     store = tracked_rows(tmp_path, STABLE)
     snapshot = load_snapshot(store)
     rearranging = OptimisticTransaction(snapshot, store, "OPTIMIZE", {})
@@ -254,7 +254,7 @@ def test_a_transaction_that_does_not_say_that_rows_have_kept_their_ids_replaces_
     assert load_snapshot(store).version == 4
 
 
-def test_whole_files_go_and_new_rows_come_where_rows_keep_their_ids(tmp_path):
+def test_stable_row_ids_allow_appends_and_removes_of_whole_files(tmp_path):
     store = tracked_rows(tmp_path, STABLE)
     assert DeltaTable(tmp_path).delete("id >= 10 AND id < 20")["num_deleted_rows"] == 10
     assert DeltaTable(tmp_path).delete("id = 77")["num_deleted_rows"] == 0

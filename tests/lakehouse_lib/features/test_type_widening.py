@@ -52,7 +52,7 @@ def rows(start: int, values: list[Any], kind: str) -> pa.Table:
 
 @pytest.mark.parametrize(("old", "new", "old_values", "new_values"), some_slow(CHANGES, 1))
 @pytest.mark.parametrize("properties", some_slow([{"delta.enableDeletionVectors": "true"}, {}], 1))
-def test_every_verb_goes_on(
+def test_every_verb_works_on_a_widened_table(
     tmp_path: Path,
     engine: Engine,
     old: str,

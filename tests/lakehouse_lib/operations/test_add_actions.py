@@ -148,7 +148,7 @@ def checkpointed(root: Path, structs: list[object], kind: pa.StructType) -> pa.T
     return DeltaTable(root).get_add_actions()
 
 
-def test_structs_that_say_all_are_read_instead_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_structs_are_read_instead_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = days_table.record_reads(monkeypatch)
     shown = checkpointed(tmp_path, [STRUCTS, STRUCTS], days_table.PARSED)
     assert [leaf for leaf, _ in reads if leaf == "add.stats"] == []
@@ -181,7 +181,7 @@ def altered(kind: pa.DataType, path: tuple[str, ...], other: pa.DataType | None)
         (("minValues", "text"), pa.binary()),
     ],
 )
-def test_json_is_read_where_structs_do_not_say_all(
+def test_json_is_read_if_structs_are_incomplete(
     tmp_path: Path, path: tuple[str, ...], other: pa.DataType | None
 ) -> None:
     shown = checkpointed(tmp_path, [STRUCTS], altered(days_table.PARSED, path, other))
@@ -191,9 +191,7 @@ def test_json_is_read_where_structs_do_not_say_all(
     assert shown["null_count"].to_pylist() == [STATS["nullCount"]]
 
 
-def test_a_file_has_its_own_statistics_when_the_checkpoint_turns_out_torn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_statistics_survive_a_damaged_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LocalStore(str(tmp_path), fsync=False)
     files = [days_table.file(number) for number in range(3)]
     put(store, 0, days_table.PROTOCOL, days_table.META, *files)
@@ -213,6 +211,6 @@ def test_a_file_has_its_own_statistics_when_the_checkpoint_turns_out_torn(
     assert shown["min.id"].to_pylist() == [0, 10, 20]
 
 
-def test_json_is_read_where_a_file_has_no_struct(tmp_path: Path) -> None:
+def test_json_is_read_if_a_file_has_no_struct(tmp_path: Path) -> None:
     shown = checkpointed(tmp_path, [STRUCTS, None], days_table.PARSED)
     assert shown["max"].to_pylist() == [STATS["maxValues"] | TYPED | {"price": Decimal(99999)}] * 2  # type: ignore[operator]

@@ -81,7 +81,7 @@ def test_clones(tmp_path: Path, is_shallow: bool) -> None:
 
 
 @pytest.mark.parametrize("is_shallow", [True, False], ids=["shallow", "deep"])
-def test_vectors_and_ids_come_along(tmp_path: Path, is_shallow: bool) -> None:
+def test_vectors_and_row_ids_are_cloned(tmp_path: Path, is_shallow: bool) -> None:
     root = tmp_path / "vectors"
     write_deltalake(root, longs(id=range(20_000)), configuration={**VECTORS, "delta.enableRowTracking": "true"})
     source = DeltaTable(root)
@@ -241,7 +241,7 @@ def test_readers_need_the_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_shallow", [True, False], ids=["shallow", "deep"])
-def test_what_is_refused_leaves_nothing(tmp_path: Path, is_shallow: bool) -> None:
+def test_a_refused_clone_leaves_no_files(tmp_path: Path, is_shallow: bool) -> None:
     source = made(tmp_path / "source")
     for folder, text in (("source", "exists already"), ("full", "expected an empty folder")):
         (tmp_path / "full").mkdir(exist_ok=True)

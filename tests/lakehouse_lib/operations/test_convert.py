@@ -242,7 +242,7 @@ def test_partition_values_that_do_not_fit(tmp_path: Path) -> None:
     assert not DeltaTable.is_deltatable(tmp_path)
 
 
-def test_rules_that_rows_may_violate_are_refused(tmp_path: Path) -> None:
+def test_not_null_and_constraints_of_a_converted_table_are_refused(tmp_path: Path) -> None:
     (tmp_path / "p=__HIVE_DEFAULT_PARTITION__").mkdir()
     pq.write_table(pa.table({"id": [1]}), tmp_path / "p=__HIVE_DEFAULT_PARTITION__" / "1.parquet")
 

@@ -86,7 +86,7 @@ def test_the_lines_are_those_of_delta_rs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("partition_by", some_slow([["part"], None], 1), ids=["partitioned", "whole"])
-def test_the_property_keeps_them_fresh(tmp_path: Path, partition_by: list[str] | None) -> None:
+def test_the_property_updates_manifests_after_each_commit(tmp_path: Path, partition_by: list[str] | None) -> None:
     chance = random.Random(1)
     write_deltalake(tmp_path, data(0), partition_by=partition_by, configuration=FRESH)
     table = DeltaTable(tmp_path)
@@ -144,7 +144,7 @@ def test_deletion_vectors_are_refused(tmp_path: Path) -> None:
     assert_fresh(tmp_path / "vectors")
 
 
-def test_other_refusals(tmp_path: Path) -> None:
+def test_tables_and_modes_without_manifests_are_refused(tmp_path: Path) -> None:
     write_deltalake(tmp_path, data(0), configuration={"delta.columnMapping.mode": "name"})
     with pytest.raises(UnsupportedFeatureError, match="column mapping"):
         DeltaTable(tmp_path).generate()

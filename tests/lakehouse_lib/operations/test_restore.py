@@ -102,7 +102,7 @@ def test_beside_delta_rs(tmp_path: Path, seed: int) -> None:
         assert described(own) == described(peer)
 
 
-def test_vectors_come_back_with_their_files(tmp_path: Path) -> None:
+def test_vectors_are_restored_with_their_files(tmp_path: Path) -> None:
     write_deltalake(tmp_path, data(0), configuration=VECTORS)
     write_deltalake(tmp_path, data(20), mode="append")
     table = DeltaTable(tmp_path)
@@ -163,7 +163,7 @@ def test_by_time(tmp_path: Path) -> None:
     assert table.version() == 4
 
 
-def test_metadata_comes_back_and_the_protocol_stays(tmp_path: Path) -> None:
+def test_restore_restores_metadata_and_keeps_the_protocol(tmp_path: Path) -> None:
     write_deltalake(tmp_path, data(0), partition_by="part", description="first", configuration={"mine": "1"})
     before = DeltaTable(tmp_path)
     DeltaTable.create(
@@ -184,7 +184,7 @@ def test_metadata_comes_back_and_the_protocol_stays(tmp_path: Path) -> None:
     assert read_by_all(tmp_path).num_rows == 19
 
 
-def test_features_of_the_version_come_back(tmp_path: Path) -> None:
+def test_features_of_the_version_are_restored(tmp_path: Path) -> None:
     """The deletion vectors of a version need their feature, even if an engine has dropped it since."""
     write_deltalake(tmp_path, data(0), configuration=VECTORS)
     table = DeltaTable(tmp_path)
@@ -200,7 +200,7 @@ def test_features_of_the_version_come_back(tmp_path: Path) -> None:
     assert read_by_all(tmp_path).num_rows == 15
 
 
-def test_row_ids_stay_and_are_not_given_twice(tmp_path: Path) -> None:
+def test_restored_rows_keep_unique_row_ids(tmp_path: Path) -> None:
     tracked_rows(tmp_path, STABLE)
     table = DeltaTable(tmp_path)
     version, before = table.version(), ids_on_disk(tmp_path)
@@ -215,7 +215,7 @@ def test_row_ids_stay_and_are_not_given_twice(tmp_path: Path) -> None:
     assert min(later.values()) > max(earlier)
 
 
-def test_row_tracking_that_was_dropped_does_not_come_back(tmp_path: Path) -> None:
+def test_dropped_row_tracking_is_not_restored(tmp_path: Path) -> None:
     tracked_rows(tmp_path)
     snapshot = load_snapshot(LocalStore(str(tmp_path)))
     drop = OptimisticTransaction(snapshot, snapshot.store, "DROP FEATURE", {})
@@ -226,7 +226,7 @@ def test_row_tracking_that_was_dropped_does_not_come_back(tmp_path: Path) -> Non
     assert DeltaTable(tmp_path).version() == snapshot.version + 1
 
 
-def test_ids_of_columns_are_not_given_twice(tmp_path: Path) -> None:
+def test_column_ids_are_not_reused(tmp_path: Path) -> None:
     write_deltalake(tmp_path, data(0), configuration={"delta.columnMapping.mode": "name"})
     write_deltalake(tmp_path, data(20, "more"), mode="append", schema_mode="merge")
     table = DeltaTable(tmp_path)
@@ -242,7 +242,7 @@ def test_ids_of_columns_are_not_given_twice(tmp_path: Path) -> None:
     assert table.to_pyarrow_table()["more"].null_count == 20
 
 
-def test_times_of_commits_go_on_rising(tmp_path: Path) -> None:
+def test_commit_times_keep_rising(tmp_path: Path) -> None:
     write_deltalake(tmp_path, data(0), configuration={"mine": "1"})
     DeltaTable.create(
         tmp_path, data(0).schema, mode="overwrite", configuration={"delta.enableInCommitTimestamps": "true"}

@@ -25,7 +25,7 @@ PLANNER = {"plannerStrategy", "maxBinSpanFiles", "preservedStableOrder"}
 DIFFERENT = {"numBatches", "num_added_files", "preserveInsertionOrder"}
 
 
-def test_a_write_names_its_version_and_an_ignored_one_none(tmp_path: Path) -> None:
+def test_the_result_of_a_write_has_its_version(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     results = [write(store, incoming(ROWS), Write(mode=mode), ArrowEngine()) for mode in ("error", "append", "ignore")]
     assert [(result.read_version, result.version) for result in results] == [(None, 0), (0, 1), (1, None)]
@@ -36,7 +36,7 @@ def test_a_write_names_its_version_and_an_ignored_one_none(tmp_path: Path) -> No
         assert json.loads(json.dumps(result.to_dict())) == result.to_dict()
 
 
-def test_a_created_table_has_a_version_and_one_that_is_there_none(tmp_path: Path) -> None:
+def test_the_result_of_create_has_the_version_of_a_new_table(tmp_path: Path) -> None:
     store, schema = open_store(tmp_path), Schema.from_arrow(ROWS.schema)
     results = [create_table(store, schema, mode=mode) for mode in ("error", "ignore", "overwrite")]
     assert [(result.read_version, result.version) for result in results] == [(None, 0), (0, None), (0, 1)]

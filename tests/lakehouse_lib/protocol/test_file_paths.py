@@ -151,7 +151,7 @@ def test_files_outside_have_one_canonical_form_too():
 
 
 @given(st.lists(st.text(st.sampled_from("ab./%:=\n\x00é"), max_size=6), min_size=1, max_size=5), st.integers(0, 2))
-def test_the_quick_look_at_a_column_never_takes_an_odd_path_for_plain(texts, cut):
+def test_the_canonical_form_of_a_column_equals_that_of_its_paths(texts, cut):
     """The canonical form of a column equals that of its paths, wherever the column is cut."""
     column = pa.array(texts, pa.string()).slice(min(cut, len(texts)))
     whole = file_paths.canonical(column, STORE).to_pylist()

@@ -75,12 +75,12 @@ def test_spellings_of_the_log():
 @pytest.mark.parametrize(
     ("kind", "text"), [("long", "x"), ("byte", "300"), ("date", "2020-02-30"), ("timestamp", "noon")]
 )
-def test_a_spelling_that_is_none(kind, text):
+def test_an_invalid_partition_value_is_refused(kind, text):
     with pytest.raises(LogCorruptedError, match=f"not a valid {kind}: .*{text}"):
         to_typed(pa.array([text]), PrimitiveType(kind))
 
 
-def test_what_cannot_be_written():
+def test_partition_values_that_cannot_be_written():
     with pytest.raises(InvalidArgumentError, match="not UTF-8"):
         to_strings(pa.array([b"\xff"]), PrimitiveType("binary"))
     with pytest.raises(InvalidArgumentError, match="looks like escapes of other bytes"):
@@ -94,7 +94,7 @@ DAY = 86_400_000_000
 
 
 @pytest.mark.parametrize("kind", ["date", "timestamp", "timestamp_ntz"])
-def test_years_that_no_reader_takes_are_not_written(kind):
+def test_years_that_readers_refuse_are_not_written(kind):
     unit, last = (1, LAST_DAY) if kind == "date" else (DAY, (LAST_DAY + 1) * DAY - 1)
     farthest = FARTHEST if kind == "date" else 2**63 - 1
     integers, arrow = pa.int32() if kind == "date" else pa.int64(), PrimitiveType(kind).to_arrow()
@@ -107,7 +107,7 @@ def test_years_that_no_reader_takes_are_not_written(kind):
 
 
 @given(st.dictionaries(TEXT, st.none() | TEXT | st.just(HIVE_NULL), min_size=1, max_size=4))
-def test_folders_survive(values):
+def test_folder_names_are_restored(values):
     order = list(values)
     path = hive_path(values, order)
     assert path.count("/") == len(values) - 1

@@ -40,7 +40,7 @@ REFUSALS: list[tuple[dict[str, str], Callable[[DeltaTable], object], str, dict[s
 
 
 @pytest.mark.parametrize(("before", "verb", "way_out", "after"), REFUSALS, ids=[refusal[2] for refusal in REFUSALS])
-def test_the_way_out_that_a_refusal_names_is_one(
+def test_the_hint_of_a_refusal_works(
     tmp_path: Path,
     before: dict[str, str],
     verb: Callable[[DeltaTable], object],
@@ -90,7 +90,7 @@ def test_an_existing_table_keeps_its_own_properties_in_both_packages(
     assert (metadata.name, metadata.configuration) == ("first", properties)
 
 
-def test_creating_it_over_again_empties_it_and_gives_it_the_new_ones(tmp_path: Path) -> None:
+def test_replacing_a_table_removes_its_rows_and_sets_new_properties(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS, configuration={"delta.logRetentionDuration": "interval 7 days"})
     made = DeltaTable.create(tmp_path, ROWS.schema, mode="overwrite", configuration={"delta.appendOnly": "true"})
     assert (made.count(), made.metadata().configuration) == (0, {"delta.appendOnly": "true"})

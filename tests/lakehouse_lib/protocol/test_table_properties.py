@@ -42,7 +42,7 @@ from lakehouse_lib.protocol.table_properties import (
         (STATS_COLUMNS, "a, b.c,`d,``e`.f", (("a",), ("b", "c"), ("d,`e", "f"))),
     ],
 )
-def test_what_a_text_says(entry: TableProperty[Any], text: str, value: object) -> None:
+def test_property_texts_are_parsed(entry: TableProperty[Any], text: str, value: object) -> None:
     assert entry.of({entry.key: text}) == value
 
 
@@ -57,7 +57,7 @@ def test_what_a_text_says(entry: TableProperty[Any], text: str, value: object) -
         (STATS_COLUMNS, ["a..b", "`a", "a,,b", "a.", "a, b."]),
     ],
 )
-def test_texts_that_are_not_valid(entry: TableProperty[Any], texts: list[str]) -> None:
+def test_property_texts_that_are_not_valid(entry: TableProperty[Any], texts: list[str]) -> None:
     for text in texts:
         with pytest.raises(InvalidArgumentError) as refused:
             entry.of({entry.key: text}, "t")

@@ -121,7 +121,7 @@ def stats(kind: str, values: list, **options) -> tuple[object, object, object]:
         ("boolean", [True, None], (None, None, 1)),
     ],
 )  # fmt: skip
-def test_what_is_written(kind, values, expected):
+def test_statistics_that_are_written(kind, values, expected):
     assert stats(kind, values) == expected
 
 
@@ -188,7 +188,7 @@ def test_reads_what_delta_rs_writes(kind, tmp_path):
     assert bounds.min[0].is_valid or kind in ("float", "double")
 
 
-def test_odd_statistics_are_unknown_and_harm_no_other_row():
+def test_odd_statistics_are_unknown_and_do_not_affect_other_rows():
     good = '{"numRecords":2,"minValues":{"x":1},"maxValues":{"x":3},"nullCount":{"x":0}}'
     odd = [
         None, "", "nonsense", "[1]", '{"numRecords":2', '{"numRecords":"2"}', '{"numRecords":2} {"numRecords":3}',
@@ -207,7 +207,7 @@ def test_odd_statistics_are_unknown_and_harm_no_other_row():
     assert bounds_of_x([pretty, good], PrimitiveType("long")).max.to_pylist() == [3, 3]
 
 
-def test_wide_bounds_tell_of_nulls_only_at_their_ends():
+def test_wide_bounds_show_nulls_only_at_their_ends():
     def count(nulls):
         text = json.dumps({"numRecords": 5, "tightBounds": False, "nullCount": {"x": nulls}})
         return bounds_of_x([text], PrimitiveType("long")).null_count.to_pylist()

@@ -47,6 +47,6 @@ def test_days_of_years_that_python_has(kind: pa.DataType, ticks: int) -> None:
     assert shown(days) == [None, "0001-01-01", "9999-12-31", None]
 
 
-def test_what_is_no_statistic_is_left_out() -> None:
+def test_values_without_statistics_are_left_out() -> None:
     assert shown(pa.array([2**62, None], pa.duration("s"))) == [None, None]
     assert stats_json(pa.chunked_array([["s", None]]), pa.chunked_array([["a", "b"]])).to_pylist() == ["s", None]

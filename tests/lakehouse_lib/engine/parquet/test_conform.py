@@ -187,7 +187,7 @@ def test_a_file_of_another_type_is_named(tmp_path: Path, kind: Any, stored: pa.A
     ],
 )
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_change_that_may_lose_something_is_refused_by_name(tmp_path: Path, change: Any, nested: bool) -> None:
+def test_a_lossy_type_change_is_refused_by_name(tmp_path: Path, change: Any, nested: bool) -> None:
     changed = field("v", "long", changes=[{"fromType": "byte", "toType": "long"}, change])
     top = field("s", array(struct(changed))) if nested else changed
     one_file(tmp_path, pa.table({"k": [1]}), field("k", "long"), top, features=["typeWidening"])
@@ -227,7 +227,7 @@ def test_a_dot_in_a_name_is_no_path(tmp_path: Path) -> None:
     assert read(tmp_path, ["a"]) == [{"a": {"b": 2}}]
 
 
-def test_case_matters_only_where_a_file_has_both(tmp_path: Path) -> None:
+def test_case_matters_only_if_a_file_has_both_names(tmp_path: Path) -> None:
     one_file(
         tmp_path, pa.table({"ID": [1], "s": [{"X": 2}]}), field("id", "long"), field("S", struct(field("x", "long")))
     )

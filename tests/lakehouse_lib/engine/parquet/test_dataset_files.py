@@ -20,7 +20,7 @@ from tests.lakehouse_lib.engine.parquet.one_file_tables import NAME, one_file
 from tests.log_builder import array, field, mapping, struct
 
 
-def test_what_pyarrow_would_read_wrong_is_no_dataset(tmp_path: Path) -> None:
+def test_files_that_pyarrow_reads_wrongly_are_refused_as_a_dataset(tmp_path: Path) -> None:
     rows = pa.table({"k": [1, 2, 3], "v": ["a", "b", "c"]})
     fields = [field("k", "long"), field("v", "string")]
     one_file(tmp_path / "marked", rows, *fields)
@@ -91,7 +91,7 @@ def test_a_dataset_refuses_files_that_pyarrow_reads_otherwise(tmp_path: Path, ca
     assert narrower.to_table().to_pylist() == [{"k": 1}]
 
 
-def test_a_dataset_takes_what_pyarrow_reads_alike(tmp_path: Path) -> None:
+def test_a_dataset_accepts_files_that_pyarrow_reads_correctly(tmp_path: Path) -> None:
     rows = pa.table(
         {
             "V": [0],  # the file also has the exact name, so this is another column

@@ -54,7 +54,7 @@ def broken_promise(tmp_path: Path) -> DeltaTable:
     ],
     ids=["delete", "compact", "z_order"],
 )
-def test_a_null_that_another_writer_left_stays_as_delta_spark_keeps_it(broken_promise: DeltaTable, verb) -> None:
+def test_a_null_of_another_writer_is_kept_like_in_delta_spark(broken_promise: DeltaTable, verb) -> None:
     before = broken_promise.version()
     verb(broken_promise)
     table = DeltaTable(broken_promise.table_uri)
@@ -78,7 +78,7 @@ def test_rows_that_only_the_log_counts_are_not_compacted_away(
     assert (table.version(), table.count(), table.to_pyarrow_table().num_rows) == (0, 6, 6)
 
 
-def test_sizes_and_hours_that_are_none_name_the_table(tmp_path: Path) -> None:
+def test_the_errors_of_invalid_sizes_and_hours_name_the_table(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"x": [1]}))
     table = DeltaTable(tmp_path)
     for wrong in (

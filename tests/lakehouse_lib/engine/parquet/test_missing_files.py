@@ -24,7 +24,7 @@ READINGS = {
 
 
 @pytest.mark.parametrize("read", READINGS.values(), ids=READINGS)
-def test_a_vacuumed_version_says_what_to_do(tmp_path, read):
+def test_the_error_of_a_vacuumed_version_has_a_hint(tmp_path, read):
     for number in range(3):
         write_deltalake(tmp_path, pa.table({"id": [number]}), mode="append")
     DeltaTable(tmp_path).optimize.compact()

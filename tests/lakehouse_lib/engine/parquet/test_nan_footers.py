@@ -106,7 +106,7 @@ def small_groups(monkeypatch):
 
 
 @pytest.mark.usefixtures("small_groups")
-def test_nan_that_comes_late_changes_neither_the_files_nor_the_rows(tmp_path, spark):
+def test_a_late_nan_changes_neither_the_files_nor_the_rows(tmp_path, spark):
     values = [float(number % 5) for number in range(40)]
     rows = rows_of(list(range(40)), [*values[:30], NAN, *values[31:]])
     write_deltalake(tmp_path / "t", rows)

@@ -166,7 +166,7 @@ except Exception as error:
 
 @pytest.mark.slow  # a Spark Connect server
 @pytest.mark.timeout(300)
-def test_a_server_on_another_machine_is_told_from_missing_rows(server: ConnectServer, tmp_path: Path) -> None:
+def test_a_server_on_another_machine_is_not_reported_as_missing_rows(server: ConnectServer, tmp_path: Path) -> None:
     message = run(UNREADABLE, server, tmp_path / "t", tmp_path)
     assert message.startswith(
         "InvalidArgumentError: [DELTA_SPARK_CONFIGURATION] the Spark Connect server does not find"

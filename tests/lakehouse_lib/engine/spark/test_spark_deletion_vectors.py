@@ -66,7 +66,7 @@ LEFT = [
 ]
 
 
-def test_deleted_rows_stay_away(marked: Path, engine: Engine) -> None:
+def test_deleted_rows_are_not_returned(marked: Path, engine: Engine) -> None:
     assert ids(engine, marked) == LEFT
     assert read_duckdb(marked)["k"].to_pylist() == LEFT
 
@@ -84,7 +84,7 @@ def test_conditions_skip_rows_and_no_position_shifts(marked: Path, engine: Engin
         assert ids(engine, marked, where) == [k for k in LEFT if keeps(k)], where
 
 
-def test_what_spark_prunes_itself_shifts_no_position(marked: Path, spark: Any, capsys: Any) -> None:
+def test_pruning_by_spark_shifts_no_position(marked: Path, spark: Any, capsys: Any) -> None:
     frame = DeltaTable(marked).to_spark(spark).where("k >= 1490 AND k < 1510").select("k")
     frame.explain()
     plan = capsys.readouterr().out
@@ -105,14 +105,14 @@ def test_more_words_than_are_sent_to_every_executor(marked: Path, spark: Any, mo
     assert sorted(row.k for row in frame.select("k").collect()) == LEFT
 
 
-def test_the_same_file_may_come_back_with_another_vector(marked: Path, engine: Engine) -> None:
+def test_a_file_may_be_added_again_with_another_vector(marked: Path, engine: Engine) -> None:
     delete_by_vector(marked, {"p=x/a.parquet": inline(range(ROWS))})
     assert ids(engine, marked) == [k for k in LEFT if k >= ROWS]
     assert ids(engine, marked, version=1) == LEFT
     assert ids(engine, marked, version=0) == [*range(3 * ROWS)]
 
 
-def test_a_vector_that_names_rows_the_file_has_not(tmp_path: Path, engine: Engine) -> None:
+def test_a_vector_with_positions_beyond_the_file_is_refused(tmp_path: Path, engine: Engine) -> None:
     table_of(tmp_path)
     delete_by_vector(tmp_path, {"p=x/a.parquet": inline([5, ROWS])})
     with pytest.raises(LogCorruptedError, match=r"a\.parquet.*row 3000"):
@@ -133,7 +133,7 @@ def test_a_vector_outside_the_table(tmp_path: Path, engine: Engine) -> None:
 
 
 @given(st.sets(st.integers(0, 1 << 20), max_size=300))
-def test_words_say_the_positions(positions: set[int]) -> None:
+def test_words_encode_the_positions(positions: set[int]) -> None:
     blocks, bits = _words(np.array(sorted(positions), dtype=np.int64))
     assert len(set(blocks.tolist())) == len(blocks)
     said = {
@@ -145,7 +145,7 @@ def test_words_say_the_positions(positions: set[int]) -> None:
     assert said == positions
 
 
-def test_a_column_of_the_tables_own_is_not_taken_for_what_spark_says_of_a_file(tmp_path: Path, engine: Engine) -> None:
+def test_a_column_with_the_name_of_file_metadata_is_read_as_a_column(tmp_path: Path, engine: Engine) -> None:
     """The rows were loaded together with Spark's column ``_metadata``."""
     member = struct(field("file_modification_time", "timestamp"), field("row_index", "long"))
     moments = pa.array([0, 0, 0], pa.timestamp("us", tz="UTC"))

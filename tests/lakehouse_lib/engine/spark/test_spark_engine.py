@@ -25,7 +25,7 @@ SETTINGS = (
 )
 
 
-def test_settings_are_as_they_were_after_a_write_and_a_failed_one(tmp_path: Path, spark: Any) -> None:
+def test_settings_are_restored_after_a_write_and_a_failed_write(tmp_path: Path, spark: Any) -> None:
     before = {name: spark.conf.get(name) for name in SETTINGS}
     write_deltalake(tmp_path / "t", spark.range(3))
     with pytest.raises(StoreError, match="boo") as caught:
@@ -43,7 +43,7 @@ def test_a_write_leaves_data_files_and_nothing_else(tmp_path: Path, spark: Any) 
     assert {path.resolve() for path in stray} == {Path(file) for file in DeltaTable(tmp_path).file_uris()}
 
 
-def test_a_copy_that_a_slower_attempt_still_writes_is_not_the_tables(
+def test_a_copy_of_a_slower_attempt_is_not_committed(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     walk = LocalStore.walk
@@ -62,7 +62,7 @@ def test_a_copy_that_a_slower_attempt_still_writes_is_not_the_tables(
     assert sorted(DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist()) == [0, 1, 2, 3, 4]
 
 
-def test_what_spark_infers_of_these_rows_is_no_promise_for_others(tmp_path: Path, spark: Any) -> None:
+def test_inferred_nullability_does_not_constrain_the_table(tmp_path: Path, spark: Any) -> None:
     # As in delta-spark: columns of range, of a literal, or of an array of these have no nulls.
     rows = spark.range(2).selectExpr("id", "1 AS one", "array(named_struct('x', 1)) AS a")
     write_deltalake(tmp_path, rows)
@@ -98,7 +98,7 @@ def test_filters_reach_the_scan_and_partitions_are_pruned(tmp_path: Path, spark:
     assert sorted(row.id for row in frame.collect()) == [93, 93, 97, 97]
 
 
-def test_folders_that_lie_are_not_believed(tmp_path: Path, spark: Any) -> None:
+def test_partition_values_come_from_the_log_and_not_from_folders(tmp_path: Path, spark: Any) -> None:
     write_deltalake(tmp_path, pa.table({"p": ["x", "y"], "v": [1, 2]}), partition_by=["p"])
     log = tmp_path / "_delta_log" / f"{0:020}.json"
     log.write_text(log.read_text().replace('"p":"x"', '"p":"z é"'))
@@ -127,7 +127,7 @@ def test_a_thousand_files_plan_quickly_and_reuse_their_manifest(tmp_path: Path, 
     assert len(list(manifest._scratch().iterdir())) == manifests
 
 
-def test_executors_move_the_bytes(tmp_path: Path, spark: Any, spark_events: Path) -> None:
+def test_executors_write_the_files(tmp_path: Path, spark: Any, spark_events: Path) -> None:
     spark.sparkContext.setJobGroup("bytes", "the bytes of this test")
     write_deltalake(tmp_path, spark.range(200_000))
     assert DeltaTable(tmp_path).to_spark(spark).agg({"id": "sum"}).collect()[0][0] == 199_999 * 100_000
@@ -152,7 +152,7 @@ def test_a_predicate_is_what_sparks_scan_filters_by(tmp_path: Path, spark: Any) 
     assert [row.s for row in frame.collect()] == [None]
 
 
-def test_what_only_java_has_a_class_for_is_one_line_too(tmp_path: Path, spark: Any) -> None:
+def test_an_error_of_an_unknown_java_class_is_one_line(tmp_path: Path, spark: Any) -> None:
     file = tmp_path / "damaged.parquet"
     pq.write_table(pa.table({"x": range(1000)}), file)
     data = file.read_bytes()

@@ -32,7 +32,7 @@ def test_the_list_is_found_in_a_folder_of_any_name(tmp_path: Path, spark: Any, s
     assert list(scratch.rglob("_spark_metadata/0"))
 
 
-def test_a_list_that_two_threads_write_is_whole_at_any_moment(
+def test_a_list_that_two_threads_write_is_always_complete(
     tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_deltalake(tmp_path / "t", pa.table({"a": [1, 2]}))
@@ -57,7 +57,7 @@ def test_a_list_that_two_threads_write_is_whole_at_any_moment(
     assert [manifest.manifest(snapshot.files, snapshot.store)] == others
 
 
-def test_a_session_that_would_pass_over_the_list_is_refused(tmp_path: Path, spark: Any) -> None:
+def test_a_session_that_would_ignore_the_list_is_refused(tmp_path: Path, spark: Any) -> None:
     write_deltalake(tmp_path, pa.table({"a": [1, 2]}))
     session = spark.newSession()
     session.conf.set("spark.sql.streaming.fileStreamSink.ignoreMetadata", "true")

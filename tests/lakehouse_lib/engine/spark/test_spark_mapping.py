@@ -69,7 +69,7 @@ def mapped(tmp_path: Path) -> Path:
     return put_table(tmp_path, FIELDS, adds, partition_by=["p"], features=["columnMapping"], configuration=NAME)
 
 
-def test_names_at_every_depth_and_folders_named_after_nothing(mapped: Path, engine: Engine) -> None:
+def test_names_at_every_depth_are_mapped(mapped: Path, engine: Engine) -> None:
     rows = sorted(rows_of(engine, mapped), key=by_id)
     expected = sorted([*logical_rows(1, 7), *logical_rows(10, 8), *logical_rows(20, None)], key=by_id)
     assert rows == expected
@@ -182,7 +182,7 @@ def test_a_table_upgraded_to_mapping_keeps_its_names(tmp_path: Path, engine: Eng
     assert read_duckdb(tmp_path).to_pylist() == expected
 
 
-def test_comments_reach_spark_and_what_the_log_keeps_for_writers_does_not(tmp_path: Path, spark: Any) -> None:
+def test_spark_gets_comments_and_no_metadata_for_writers(tmp_path: Path, spark: Any) -> None:
     fields = [field("a", "long", physical="p", id=1, comment="a comment", EXISTS_DEFAULT="7", CURRENT_DEFAULT="8")]
     add = data_file(tmp_path, "old.parquet", pa.table({"other": [1]}))
     put_table(tmp_path, fields, [add], features=["columnMapping"], configuration=NAME)

@@ -80,7 +80,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary()], ids=str)
-def test_texts_that_folders_spell_otherwise(tmp_path: Path, engine: Engine, kind: pa.DataType) -> None:
+def test_texts_that_folders_escape(tmp_path: Path, engine: Engine, kind: pa.DataType) -> None:
     values = pa.array(TEXTS, pa.string()).cast(kind)
     write_deltalake(tmp_path, pa.table({"k": range(len(TEXTS)), "p": values}), partition_by=["p"], engine=engine)
     expected = [value or None for value in values.to_pylist()]  # the empty string is null in the log
@@ -108,7 +108,7 @@ def test_every_type_and_spelling(tmp_path: Path, engine: Engine) -> None:
     assert read[-1] == {"k": len(CASES), **nulls}
 
 
-def test_a_value_that_is_none_of_its_type(tmp_path: Path, engine: Engine) -> None:
+def test_a_partition_value_of_another_type_is_refused(tmp_path: Path, engine: Engine) -> None:
     add = data_file(tmp_path, "p=x/a.parquet", pa.table({"k": [1]}), partition={"p": "x"})
     put_table(tmp_path, [field("k", "long"), field("p", "long")], [add], partition_by=["p"])
     with pytest.raises(LogCorruptedError, match="long"):
@@ -138,7 +138,7 @@ def test_paths_in_every_spelling_and_files_of_another_folder(tmp_path: Path, eng
     assert read == [{"k": number, "p": "x y"} for number in range(1, 8)]
 
 
-def test_what_folders_say_is_believed_only_when_the_log_says_it() -> None:
+def test_values_of_folders_are_used_only_if_the_log_has_them() -> None:
     cases = {
         "p=x/q=1/f": True,
         "q=1/p=x/f": True,
@@ -163,7 +163,7 @@ def test_what_folders_say_is_believed_only_when_the_log_says_it() -> None:
 
 
 @given(st.lists(st.text(st.characters(blacklist_categories=("Cs",)), min_size=1), min_size=1, max_size=5))
-def test_folders_that_writers_escape_are_believed(values: list[str]) -> None:
+def test_values_of_escaped_folders_are_used(values: list[str]) -> None:
     paths = [f"{partition_values.hive_path({'p': value}, ['p'])}/f" for value in values]
     files = pa.table({"path": paths, "partitionValues": pa.array([[("p", value)] for value in values], STRING_MAP)})
     folders = branches(files, LocalStore("/root"), {"p": PrimitiveType("string")}, ["k"])

@@ -83,7 +83,7 @@ def test_a_partition_text_that_is_not_utf8_is_refused(tmp_path: Path, spark: Any
     assert DeltaTable(tmp_path).to_pyarrow_table()["s"].to_pylist() == [None]
 
 
-def test_nulls_beside_them_are_written(tmp_path: Path, spark: Any) -> None:
+def test_nulls_beside_refused_values_are_written(tmp_path: Path, spark: Any) -> None:
     inside = pa.struct([WHOLE, pa.field("y", pa.list_(ELEMENT))])
     DeltaTable.create(tmp_path, pa.schema([pa.field("c", inside), pa.field("d", pa.list_(inside), nullable=False)]))
     frame = spark.sql(

@@ -102,7 +102,7 @@ def test_old_files_of_every_widened_type(tmp_path: Path, engine: Engine) -> None
     assert read_engine(engine, tmp_path, "c11 > 10000000000", ["k"]).num_rows == 0
 
 
-def test_what_files_do_not_have_is_null(tmp_path: Path, engine: Engine) -> None:
+def test_columns_that_files_lack_are_null(tmp_path: Path, engine: Engine) -> None:
     old = pa.table(
         {
             "k": [1, 2],
@@ -183,7 +183,7 @@ def test_decimals_of_every_physical_form(tmp_path: Path, engine: Engine) -> None
     assert read_engine(engine, tmp_path) == plain(pa.concat_tables([rows, rows]))
 
 
-def test_variants_are_sparks_own(tmp_path: Path, spark: Any) -> None:
+def test_variants_have_the_type_of_spark(tmp_path: Path, spark: Any) -> None:
     fields = [field("k", "long"), field("v", "variant"), field("s", struct(field("v", "variant")))]
     written = spark.sql(
         "SELECT k, v, named_struct('v', v) AS s FROM (SELECT id AS k, IF(id = 2, NULL, parse_json(concat("
@@ -223,7 +223,7 @@ def test_a_column_of_an_unknown_type_is_refused_by_name_and_the_others_read(tmp_
         read_engine(engine, tmp_path)
 
 
-def test_a_file_of_no_bytes_is_no_empty_file(tmp_path: Path, spark: Any) -> None:
+def test_a_file_of_0_bytes_is_refused(tmp_path: Path, spark: Any) -> None:
     add = data_file(tmp_path, "a.parquet", pa.table({"k": [1]}))
     gone = data_file(tmp_path, "b.parquet", pa.table({"k": [2]}))
     put_table(tmp_path, [field("k", "long")], [{**add, "size": 0}, gone])

@@ -52,14 +52,14 @@ def test_a_plain_script_on_a_local_master_runs_its_own_interpreter(tmp_path):
 
 
 @pytest.mark.slow  # its own Spark session
-def test_elsewhere_the_error_says_what_to_set(tmp_path):
+def test_on_other_masters_the_error_names_the_setting(tmp_path):
     printed = run_plainly(tmp_path, "local-cluster[1,1,512]")
     assert printed.startswith("StoreError: [DELTA_SPARK_CONFIGURATION] Spark's Python workers (")
     assert ") cannot import this library: ModuleNotFoundError: " in printed
     assert "Set PYSPARK_PYTHON (spark.pyspark.python for spark-submit) to a Python 3." in printed
 
 
-def test_a_session_elsewhere_is_asked_once(spark, tmp_path, monkeypatch):
+def test_a_remote_session_is_checked_once(spark, tmp_path, monkeypatch):
     answers = []
     check = spark_workers._check
     monkeypatch.setattr(spark_workers, "runs_here", lambda _: False)

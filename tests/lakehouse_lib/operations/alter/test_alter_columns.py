@@ -92,7 +92,7 @@ def test_what_is_refused(
     assert DeltaTable(tmp_path).version() == 0
 
 
-def test_the_last_column_stays(tmp_path: Path) -> None:
+def test_the_last_column_is_not_dropped(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS, partition_by=["part"], configuration=MAPPED)
     with pytest.raises(InvalidArgumentError, match="no column that data files can store"):
         DeltaTable(tmp_path).alter.drop_columns(["id", "note", "price"])
@@ -112,7 +112,7 @@ def test_no_column_id_is_used_again_after_a_restore(tmp_path: Path) -> None:
     assert read_delta_rs_sql(tmp_path, ["a", "d"]).to_pylist() == [{"a": 1, "d": None}]
 
 
-def test_a_table_without_column_mapping_names_the_way_out(tmp_path: Path) -> None:
+def test_a_table_without_column_mapping_is_refused_with_a_hint(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS)
     alter = DeltaTable(tmp_path).alter
     for verb in (lambda: alter.rename_column("note", "x"), lambda: alter.drop_columns(["note"])):

@@ -91,7 +91,7 @@ def test_a_property_of_another_engine_is_unset(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(FEATURES))
-def test_a_feature_is_listed_or_the_table_stays_as_it_is(tmp_path: Path, name: str) -> None:
+def test_a_feature_that_cannot_be_added_changes_nothing(tmp_path: Path, name: str) -> None:
     write_deltalake(tmp_path, ROWS)
     table = DeltaTable(tmp_path)
     try:
@@ -147,7 +147,7 @@ def test_features_that_are_not_used_are_dropped(
     ],
     ids=str,
 )
-def test_features_that_stay(tmp_path: Path, feature: Any, error: type[Exception], message: str) -> None:
+def test_features_that_cannot_be_dropped(tmp_path: Path, feature: Any, error: type[Exception], message: str) -> None:
     enabled = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
     write_deltalake(tmp_path, ROWS, configuration=enabled)
     with pytest.raises(error, match=message):

@@ -72,7 +72,7 @@ def test_a_feature_can_be_used_and_dropped_again(tmp_path: Path) -> None:
     assert ids(read_by_all(tmp_path)) == [0, 1, 4, 5]
 
 
-def test_no_metadata_takes_the_protection_away(tmp_path: Path) -> None:
+def test_metadata_cannot_remove_the_checkpoint_protection(tmp_path: Path) -> None:
     with_vectors(tmp_path)
     table = DeltaTable(tmp_path)
     table.alter.drop_feature("deletionVectors")
@@ -88,7 +88,7 @@ def test_no_metadata_takes_the_protection_away(tmp_path: Path) -> None:
     assert protected_below(clone.snapshot.protocol, clone.snapshot.metadata) == 0
 
 
-def test_a_restored_vector_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_concurrently_restored_vector_prevents_the_drop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A restore brings a file with a deletion vector back, after the purge."""
     with_vectors(tmp_path)
     DeltaTable(tmp_path).alter.unset_table_properties(["delta.enableDeletionVectors"])
@@ -122,7 +122,7 @@ def test_a_concurrent_append_conflicts(tmp_path: Path, monkeypatch: pytest.Monke
     assert "deletionVectors" in writer_features(DeltaTable(tmp_path).snapshot.protocol)
 
 
-def test_a_writer_that_began_before_the_drop_fails(tmp_path: Path) -> None:
+def test_a_transaction_that_began_before_the_drop_fails(tmp_path: Path) -> None:
     with_vectors(tmp_path)
     old = DeltaTable(tmp_path).snapshot
     DeltaTable(tmp_path).alter.drop_feature("deletionVectors")
@@ -131,7 +131,7 @@ def test_a_writer_that_began_before_the_drop_fails(tmp_path: Path) -> None:
     assert ids(DeltaTable(tmp_path).to_pyarrow_table()) == [0, 1, 3, 4, 5]
 
 
-def test_a_type_that_a_column_has_stays(tmp_path: Path) -> None:
+def test_a_feature_of_an_existing_type_is_not_dropped(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS)
     table = DeltaTable(tmp_path)
     table.alter.add_columns(Field("moment", "timestamp_ntz"))

@@ -103,7 +103,7 @@ def test_concurrent_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(set(ids.values())) == len(ids)
 
 
-def test_an_interrupted_backfill_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_backfill_continues(tmp_path: Path) -> None:
     for first in (1, 11, 21):
         write_deltalake(tmp_path, some_rows(first), mode="append")
     snapshot = load_snapshot(open_store(tmp_path))

@@ -73,7 +73,7 @@ def read_by_all(root: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("partition_by", [None, ["p"]], ids=["whole", "partitioned"])
-def test_no_file_is_written_again(tmp_path: Path, engine: Engine, partition_by: list[str] | None) -> None:
+def test_deletes_rewrite_no_file(tmp_path: Path, engine: Engine, partition_by: list[str] | None) -> None:
     made(tmp_path, partition_by=partition_by)
     before = parquet_files(tmp_path)
     metrics = DeltaTable(tmp_path, engine=engine).delete("k % 100 = 7 AND k < 4000")
@@ -97,7 +97,7 @@ def test_a_condition_that_only_spark_evaluates(tmp_path: Path, spark: Any) -> No
     assert read_by_all(tmp_path) == left
 
 
-def test_vectors_grow_and_a_file_without_rows_goes(tmp_path: Path) -> None:
+def test_vectors_grow_and_a_file_without_rows_is_removed(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.delete("k % 2 = 0")
     large = {line["add"]["deletionVector"]["storageType"] for line in last_commit(tmp_path) if "add" in line}
@@ -153,7 +153,7 @@ def test_a_purge_by_another_column_is_refused(tmp_path: Path) -> None:
         table.optimize.purge(partition_filters=[("k", "=", "1")])
 
 
-def test_bounds_stay_and_are_no_longer_tight(tmp_path: Path) -> None:
+def test_bounds_remain_and_are_not_tight(tmp_path: Path) -> None:
     table = made(tmp_path, files=1)
     (before,) = [json.loads(text) for text in table.snapshot.files["stats"].to_pylist()]
     table.delete("k < 10")
@@ -217,7 +217,7 @@ def test_the_feature_without_the_property_copies(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 59), st.integers(1, 9), st.booleans()), min_size=1, max_size=6))
 @settings(max_examples=settings.default.max_examples // 6)  # each example makes two tables and up to six deletes
-def test_hidden_or_copied_the_same_rows_are_left(tmp_path_factory: pytest.TempPathFactory, deletes: Any) -> None:
+def test_vectors_and_copies_leave_the_same_rows(tmp_path_factory: pytest.TempPathFactory, deletes: Any) -> None:
     root = tmp_path_factory.mktemp("table")
     data = longs(k=range(60))
     deltalake.write_deltalake(root, data.slice(0, 40), configuration=ENABLED)

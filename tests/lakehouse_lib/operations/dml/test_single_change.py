@@ -104,7 +104,7 @@ def test_a_retry_after_a_lost_answer(tmp_path: Path, engine: Engine, verb: Verb,
 
 @of_each_verb
 @pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["copies", "vectors"])
-def test_a_try_that_is_still_running_commits_first(
+def test_a_running_try_commits_first(
     tmp_path: Path, verb: Verb, count: str, rows: int, properties: dict[str, str]
 ) -> None:
     """A task was declared dead, but its job goes on and commits while the retry is at work."""

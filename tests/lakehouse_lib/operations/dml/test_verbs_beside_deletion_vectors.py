@@ -82,7 +82,7 @@ def removed_vectors(root: Path) -> list[int]:
     return sorted(remove["deletionVector"]["cardinality"] if "deletionVector" in remove else 0 for remove in removes)
 
 
-def test_counts_only_rows_that_are_there(marked: Path) -> None:
+def test_deleted_rows_are_not_counted(marked: Path) -> None:
     table = DeltaTable(marked)
     assert table.count() == len(LEFT) == table.to_pyarrow_table().num_rows
     assert table.health().rows == len(LEFT)
@@ -107,7 +107,7 @@ def test_delete_keeps_deleted_rows_deleted(marked: Path, engine: Engine) -> None
     assert DeltaTable(marked).count() == len(left)
 
 
-def test_delete_of_whole_files_counts_rows_that_were_there(marked: Path, engine: Engine) -> None:
+def test_delete_of_whole_files_counts_visible_rows(marked: Path, engine: Engine) -> None:
     metrics = DeltaTable(marked, engine=engine).delete()
     assert metrics["num_deleted_rows"] == len(LEFT)
     assert removed_vectors(marked) == sorted(map(len, DELETED))
@@ -123,7 +123,7 @@ def test_delete_leaves_other_files_as_they_are(marked: Path, engine: Engine) -> 
     check(marked, [k for k in LEFT if k != 1001])
 
 
-def test_delete_takes_rows_that_were_only_hidden(marked: Path, engine: Engine) -> None:
+def test_delete_removes_hidden_rows_from_files(marked: Path, engine: Engine) -> None:
     # Row 7 is deleted already, but still in its file.
     metrics = DeltaTable(marked, engine=engine).delete("k = 7")
     assert (metrics["num_deleted_rows"], metrics["num_removed_files"]) == (0, 1)
@@ -147,7 +147,7 @@ def tighten(root: Path) -> None:
     assert not len(DeltaTable(root).files("k = 499"))
 
 
-def test_delete_takes_hidden_rows_that_the_statistics_leave_out(marked: Path, engine: Engine) -> None:
+def test_delete_removes_hidden_rows_beyond_the_statistics(marked: Path, engine: Engine) -> None:
     tighten(marked)
     metrics = DeltaTable(marked, engine=engine).delete("k = 499")
     assert (metrics["num_deleted_rows"], metrics["num_removed_files"]) == (0, 1)
@@ -156,7 +156,7 @@ def test_delete_takes_hidden_rows_that_the_statistics_leave_out(marked: Path, en
     check(marked, LEFT)
 
 
-def test_delete_looks_into_marked_files_of_the_partitions_it_is_about(marked: Path) -> None:
+def test_delete_reads_files_with_vectors_in_its_partitions(marked: Path) -> None:
     tighten(marked)
     snapshot = DeltaTable(marked).snapshot
     looked = {
@@ -176,7 +176,7 @@ def test_delete_looks_into_marked_files_of_the_partitions_it_is_about(marked: Pa
     [lambda table: table.optimize.compact(), lambda table: table.optimize.z_order(["k"])],
     ids=["compact", "k-d"],
 )
-def test_rewriting_brings_no_row_back(marked: Path, engine: Engine, verb: Callable[[DeltaTable], Any]) -> None:
+def test_rewriting_restores_no_deleted_row(marked: Path, engine: Engine, verb: Callable[[DeltaTable], Any]) -> None:
     before = DeltaTable(marked).version()
     verb(DeltaTable(marked, engine=engine))
     assert removed_vectors(marked) == sorted(map(len, DELETED))
@@ -193,7 +193,7 @@ def test_overwriting_removes_files_with_their_vectors(marked: Path, engine: Engi
     check(marked, [*range(9 * ROWS, 10 * ROWS)])
 
 
-def test_compaction_gives_way_to_a_vector_that_came_meanwhile(marked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_keeps_a_concurrent_deletion_vector(marked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = files_of(marked)[0]
     merge = compaction.merge_files
 
@@ -212,7 +212,7 @@ def vector_files(root: Path) -> set[str]:
     return {path.name for path in root.rglob("deletion_vector_*.bin")}
 
 
-def test_vacuum_keeps_what_a_live_file_or_a_young_removal_needs(marked: Path) -> None:
+def test_vacuum_keeps_vectors_of_live_and_recently_removed_files(marked: Path) -> None:
     everything = vector_files(marked)
     (orphan,) = in_file(marked, [1], prefix="Zz")
     assert orphan["storageType"] == "u"
@@ -231,7 +231,7 @@ def test_vacuum_keeps_what_a_live_file_or_a_young_removal_needs(marked: Path) ->
     check(marked, LEFT)
 
 
-def test_vacuum_deletes_nothing_when_it_cannot_tell_a_vectors_file(marked: Path) -> None:
+def test_vacuum_deletes_nothing_if_the_file_of_a_vector_is_unknown(marked: Path) -> None:
     file = files_of(marked)[2]
     delete_by_vector(marked, {file: {**inline([1]), "storageType": "u", "pathOrInlineDv": "short"}})
     before = {*marked.rglob("*.*")}
@@ -240,7 +240,7 @@ def test_vacuum_deletes_nothing_when_it_cannot_tell_a_vectors_file(marked: Path)
     assert {*marked.rglob("*.*")} == before
 
 
-def test_a_file_whose_vector_was_replaced_stays(marked: Path) -> None:
+def test_vacuum_keeps_a_file_whose_vector_was_replaced(marked: Path) -> None:
     # The old pair of file and vector is removed; the file stays live with the new vector.
     first = files_of(marked)[0]
     delete_by_vector(marked, {first: inline({*DELETED[0], 1})})
@@ -248,7 +248,7 @@ def test_a_file_whose_vector_was_replaced_stays(marked: Path) -> None:
     check(marked, [k for k in LEFT if k != 1])
 
 
-def test_purging_sees_rows_that_vectors_hide(marked: Path, engine: Engine) -> None:
+def test_purge_finds_rows_that_vectors_hide(marked: Path, engine: Engine) -> None:
     with pytest.raises(RetentionError, match="1 rows, hidden by deletion vectors"):
         purge(str(marked), "k = 7", engine=engine)
     assert prove(str(marked), "k = 7", engine=engine).rows == 1

@@ -94,7 +94,7 @@ def test_wrong_actions_are_refused(tmp_path: Path, change: dict[str, Any], text:
     assert not DeltaTable.is_deltatable(tmp_path)
 
 
-def test_what_cannot_be_together(tmp_path: Path) -> None:
+def test_invalid_combinations_are_refused(tmp_path: Path) -> None:
     action = written(tmp_path, "x", 0)
     other_spelling = dataclasses.replace(action, path=f"./{action.path}")
     mapping = {"delta.columnMapping.mode": "name"}

@@ -92,7 +92,7 @@ def test_beside_delta_rs(tmp_path: Path, call: str) -> None:
     assert read_by_all(tmp_path / "ours") == plain(read_delta_rs(tmp_path / "theirs"))
 
 
-def test_the_table_moves_on_and_takes_actions_of_the_deltalake_package(tmp_path: Path) -> None:
+def test_the_table_is_updated_and_accepts_actions_of_deltalake(tmp_path: Path) -> None:
     table = DeltaTable(made(tmp_path))
     table.create_write_transaction([add(DELTA_RS, tmp_path), remove(DELTA_RS, tmp_path)], "append", table.schema())
     assert table.version() == 1
@@ -213,7 +213,7 @@ def test_files_have_the_columns_that_are_not_null(tmp_path: Path) -> None:
         ({"delta.constraints.c": "id > 0"}, "append", "DELTA_UNSUPPORTED_FEATURE"),
     ],
 )
-def test_tables_that_take_no_such_action(tmp_path: Path, configuration: dict[str, str], call: str, code: str) -> None:
+def test_tables_that_refuse_file_actions(tmp_path: Path, configuration: dict[str, str], call: str, code: str) -> None:
     table = DeltaTable(made(tmp_path, **configuration))
     with pytest.raises(DeltaError) as refusal:
         CALLS[call](table, LIBRARY, tmp_path)

@@ -36,7 +36,7 @@ def _contents(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("place", _PLACES)
-def test_a_location_that_something_else_has(tmp_path: Path, place: str) -> None:
+def test_an_occupied_location_is_refused(tmp_path: Path, place: str) -> None:
     _occupy(tmp_path)
     before = _contents(tmp_path)
     attempts = (

@@ -71,7 +71,7 @@ class TestConcurrentWriters:
         assert {str(path.relative_to(tmp_path.resolve())) for path in parquet_files(tmp_path)} == named
 
     @pytest.mark.parametrize("options", [P0, LOW, DYNAMIC], ids=["partition", "rows", "dynamic"])
-    def test_a_commit_that_touches_other_rows_is_none(self, tmp_path: Path, options: Write) -> None:
+    def test_a_commit_that_touches_other_rows_is_not_a_conflict(self, tmp_path: Path, options: Write) -> None:
         def other(table: DeltaTable) -> None:
             write_deltalake(table, rows(1100, 1), mode="append")
             table.delete("part = 'p1' AND id > 100")

@@ -19,7 +19,7 @@ FAR = pa.array([2_932_897], pa.int32()).cast(pa.date32())  # 10000-01-01
 NEAR = pa.array([2_932_896], pa.int32()).cast(pa.date32())
 
 
-def test_a_year_beyond(tmp_path: Path) -> None:
+def test_a_year_beyond_9999_is_refused(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"p": NEAR, "v": [1]}), partition_by=["p"])
     batches = pa.table({"p": pa.chunked_array([NEAR, FAR]), "v": pa.chunked_array([[2], [3]], pa.int64())})
     for rows in (batches, batches.to_reader()):
@@ -39,7 +39,7 @@ def test_a_year_beyond(tmp_path: Path) -> None:
         ("timestamp_ntz", "-0001-12-31 23%3A59%3A59.999999"),
     ],
 )
-def test_a_year_beyond_as_spark_spells_it(tmp_path: Path, kind: str, folder: str) -> None:
+def test_a_year_beyond_9999_in_the_spelling_of_spark(tmp_path: Path, kind: str, folder: str) -> None:
     file = tmp_path / f"p={folder}" / "part-0.parquet"
     file.parent.mkdir()
     pq.write_table(pa.table({"v": [1]}), file)
@@ -51,7 +51,7 @@ def test_a_year_beyond_as_spark_spells_it(tmp_path: Path, kind: str, folder: str
         read_footers(FooterTask(target, tuple(store.walk(file.parent.name))))
 
 
-def test_an_empty_text_where_no_null_may_be(tmp_path: Path) -> None:
+def test_an_empty_text_in_a_not_null_partition_column(tmp_path: Path) -> None:
     required = pa.schema([pa.field("p", pa.string(), nullable=False), pa.field("v", pa.int64())])
     write_deltalake(tmp_path, pa.table({"p": ["x"], "v": [1]}, schema=required), partition_by=["p"])
     rows = pa.table({"p": ["x", "", "y", ""], "v": [2, 3, 4, 5]}, schema=required)

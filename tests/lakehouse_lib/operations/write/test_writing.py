@@ -63,7 +63,7 @@ def test_a_mode_that_is_not_valid(tmp_path: Path, verb: Any) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_modes_for_a_table_that_is_there(tmp_path: Path) -> None:
+def test_modes_for_an_existing_table(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS)
     with pytest.raises(InvalidArgumentError, match=f"the table exists already .*{tmp_path}") as refused:
         write_deltalake(tmp_path, ROWS)
@@ -81,7 +81,7 @@ def test_modes_for_a_table_that_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [[], "x.csv", None, {"a": [1]}])
-def test_data_of_no_known_kind(tmp_path: Path, data: Any) -> None:
+def test_data_of_an_unknown_kind_is_refused(tmp_path: Path, data: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="has no rows that Arrow can read") as refused:
         write_deltalake(tmp_path / "t", data)
     assert refused.value.code == "DELTA_UNSUPPORTED_DATA"
@@ -106,7 +106,7 @@ WITHOUT_MEMBERS = pa.array([{}] * 3, pa.struct([]))
     ],
     ids=["void", "struct", "structs in lists"],
 )
-def test_rows_of_which_files_hold_nothing_are_refused(tmp_path: Path, rows: pa.Table, problem: str) -> None:
+def test_rows_without_storable_columns_are_refused(tmp_path: Path, rows: pa.Table, problem: str) -> None:
     with pytest.raises(InvalidSchemaError, match=f"{problem}.*{tmp_path}"):
         write_deltalake(tmp_path / "new", rows)
     assert not (tmp_path / "new").exists()
@@ -141,7 +141,7 @@ def test_rows_of_partition_columns_alone_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_the_loser_of_a_race_to_create_goes_on_with_the_winners_table(
+def test_the_loser_of_a_create_race_appends_to_the_winners_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any
 ) -> None:
     winner_first(monkeypatch, tmp_path, pa.table({"a": [9]}))
@@ -150,9 +150,7 @@ def test_the_loser_of_a_race_to_create_goes_on_with_the_winners_table(
     assert read_delta_rs(tmp_path)["a"].to_pylist() == ([1, 2, 9] if mode == "append" else [1, 2])
 
 
-def test_the_loser_of_a_race_to_create_raises_where_a_table_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_loser_of_a_create_race_with_mode_error_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     winner_first(monkeypatch, tmp_path, ROWS)
     with pytest.raises(InvalidArgumentError) as refused:
         write_deltalake(tmp_path, ROWS)
@@ -160,14 +158,16 @@ def test_the_loser_of_a_race_to_create_raises_where_a_table_is_an_error(
     assert {Path(file) for file in DeltaTable(tmp_path).file_uris()} == parquet_files(tmp_path)
 
 
-def test_the_loser_whose_files_do_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loser_of_a_create_race_with_other_columns_leaves_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     winner_first(monkeypatch, tmp_path, pa.table({"a": ["text"]}))
     with pytest.raises(SchemaMismatchError, match="a is long, expected string"):
         write_deltalake(tmp_path, ROWS, mode="append")
     assert {Path(file) for file in DeltaTable(tmp_path).file_uris()} == parquet_files(tmp_path)
 
 
-def test_the_loser_whose_columns_are_spelled_otherwise_leaves_nothing(
+def test_the_loser_of_a_create_race_with_other_spellings_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other readers look for columns in a file by their exact names, and would read nulls."""
@@ -204,7 +204,7 @@ def test_writers_at_the_same_time_lose_no_row(tmp_path: Path) -> None:
     assert DeltaTable(tmp_path).version() == 7
 
 
-def test_a_failing_stream_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failing_stream_leaves_no_files(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS)
 
     def batches() -> Any:
@@ -229,7 +229,7 @@ def test_files_roll_at_the_target_and_partitions_are_bounded(tmp_path: Path) -> 
     assert len(parquet_files(tmp_path / "p")) == 300
 
 
-def test_compression_is_the_tables(tmp_path: Path) -> None:
+def test_files_have_the_compression_of_the_table(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS, configuration={"delta.parquet.compression.codec": "ZSTD"})
     (file,) = parquet_files(tmp_path)
     assert file.name.endswith(".zstd.parquet")
@@ -286,9 +286,7 @@ def test_create_and_overwrite_an_empty_table(tmp_path: Path) -> None:
     assert DeltaTable(tmp_path, 1).count() == 2
 
 
-def test_what_a_writer_knows_of_its_commits_is_what_the_log_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_snapshot_after_a_write_equals_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"k": [1, 2, 3], "part": ["a/b", None, "é"], "x": [0.5, None, float("nan")]})
     configuration = {"delta.enableInCommitTimestamps": "true", "delta.checkpointInterval": "4"}
     write_deltalake(tmp_path, rows, partition_by=["part"], configuration=configuration)
@@ -327,7 +325,7 @@ def test_what_a_writer_knows_of_its_commits_is_what_the_log_says(
         parsed.clear()
 
 
-def test_a_commit_of_another_length_is_read_although_the_version_is_ones_own(tmp_path: Path) -> None:
+def test_a_replaced_commit_of_the_own_version_is_read(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS)
     table = DeltaTable(tmp_path)
     before = table.snapshot
@@ -367,7 +365,7 @@ def test_an_append_imports_no_pandas(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("threads", [0, -1, "2", 1.5, True])
-def test_the_arrow_engine_takes_no_threads_for_none(threads: Any) -> None:
+def test_invalid_numbers_of_threads_are_refused(threads: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=f"parallelism is {threads!r}"):
         ArrowEngine(threads)
 
