@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = [path for folder in ("lakehouse_lib", "spark_jobs", "plugins") for path in (ROOT / folder).rglob("*.py")]
 
 
-def test_a_message_that_quotes_a_page_keeps_its_ends() -> None:
+def test_a_long_message_keeps_its_beginning_and_end() -> None:
     error = StoreError(f"the file {'x' * 100_000} is missing", table="/t", version=3, hint="Restore it")
     assert len(str(error)) < 5_000
     assert str(error).startswith("[DELTA_STORE_ERROR] the file xxx")
@@ -28,14 +28,14 @@ def test_a_message_that_quotes_a_page_keeps_its_ends() -> None:
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-def test_a_name_of_ten_thousand_letters_fills_no_screens(tmp_path: Path) -> None:
+def test_a_long_name_is_shortened_in_errors(tmp_path: Path) -> None:
     put(LocalStore(str(tmp_path)), 0, {"protocol": PROTOCOL}, {"metaData": METADATA}, add("x" * 10_000))
     with pytest.raises(DeltaError) as refused:
         DeltaTable(tmp_path).to_pyarrow_table()
     assert len(str(refused.value)) < 5_000
 
 
-def test_a_time_of_no_year_leaves_the_table_to_be_described(tmp_path: Path) -> None:
+def test_a_creation_time_beyond_the_calendar_does_not_fail_detail(tmp_path: Path) -> None:
     metadata = METADATA | {"createdTime": 10**16}
     put(LocalStore(str(tmp_path)), 0, {"protocol": PROTOCOL}, {"metaData": metadata})
     assert DeltaTable(tmp_path).detail()["createdAt"] is None

@@ -58,7 +58,7 @@ def test_a_number_that_does_not_fit_is_refused(kind: pa.DataType, value: int) ->
         arrow_values.column([value], kind)
 
 
-def test_text_that_is_no_utf8_is_refused() -> None:
+def test_text_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(ValueError, match="surrogates"):
         arrow_values.strings(["\ud800"])
 
@@ -69,7 +69,7 @@ def test_literals_and_nulls() -> None:
 
 
 @given(st.lists(st.none() | st.booleans(), max_size=40), st.integers(0, 10), st.integers(0, 3))
-def test_flags_come_back_from_any_slice(values: list[bool | None], start: int, chunks: int) -> None:
+def test_flags_are_restored_from_any_slice(values: list[bool | None], start: int, chunks: int) -> None:
     column = pa.array(values, pa.bool_()).slice(start)
     flags = [bool(value) for value in values[start:]]
     assert arrow_values.flags_of(column).tolist() == flags
@@ -78,7 +78,7 @@ def test_flags_come_back_from_any_slice(values: list[bool | None], start: int, c
 
 
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=20), st.integers(0, 5))
-def test_numbers_come_back_from_any_slice(values: list[int], start: int) -> None:
+def test_numbers_are_restored_from_any_slice(values: list[int], start: int) -> None:
     column = pa.array(values, pa.int32()).slice(start)
     assert arrow_values.numbers_of(column, np.int32).tolist() == values[start:]
     assert arrow_values.int64s(values).to_pylist() == values

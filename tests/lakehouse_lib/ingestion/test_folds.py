@@ -224,7 +224,7 @@ def test_a_fold_that_another_run_has_made_wins(tmp_path: Path) -> None:
     assert store.head("_ingest/erp/00000000000000000009.json") is not None
 
 
-def test_a_put_whose_answer_is_lost_is_this_fold(tmp_path: Path) -> None:
+def test_a_put_with_a_lost_answer_is_recognized_as_this_fold(tmp_path: Path) -> None:
     def repeated(method: Callable[..., bool], *arguments: Any) -> bool:
         method(*arguments)
         return method(*arguments)

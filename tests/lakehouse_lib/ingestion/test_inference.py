@@ -132,7 +132,7 @@ def test_one_file_by_its_path_and_its_uri(tmp_path: Path) -> None:
         assert infer(location, DEFAULTS).files == ("a b.csv",)
 
 
-def test_what_cannot_be_inferred(tmp_path: Path) -> None:
+def test_files_without_an_inferable_schema(tmp_path: Path) -> None:
     with pytest.raises(LandingError, match="has no files"):
         inferred(tmp_path)
     (tmp_path / "a.dat").write_text("id;name\n1;x\n")

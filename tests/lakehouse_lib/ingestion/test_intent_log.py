@@ -31,7 +31,7 @@ def test_second_intent_of_a_number_loses(tmp_path: Path) -> None:
     assert log.read()[0][0].rules == {"winner": True}
 
 
-def test_a_put_whose_answer_is_lost_is_that_of_its_run(tmp_path: Path) -> None:
+def test_a_put_with_a_lost_answer_is_recognized_by_its_run(tmp_path: Path) -> None:
     def repeated(method: Callable[..., bool], *arguments: Any) -> bool:
         method(*arguments)
         return method(*arguments)
@@ -49,7 +49,7 @@ def test_sources_do_not_see_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"batch": 0}', '{"batch": 0, "files": [{}], "rules": {}}'])
-def test_torn_entry_is_named(tmp_path: Path, content: str) -> None:
+def test_a_truncated_entry_is_named(tmp_path: Path, content: str) -> None:
     store = open_store(tmp_path)
     store.put_if_absent("_ingest/erp/00000000000000000000.json", content.encode())
     with pytest.raises(IngestError, match=r"00000000000000000000\.json is not a valid entry"):

@@ -153,7 +153,7 @@ def test_a_constraint_that_is_added_after_the_decision_to_load(
         assert (ids(tmp_path), [row["id"] for row in rejects(tmp_path)]) == ([1, 3], ["2"])
 
 
-def test_a_batch_that_violates_a_rule_about_a_column_that_the_write_computes_is_given_up(tmp_path: Path) -> None:
+def test_a_batch_that_violates_a_rule_of_a_computed_column_is_given_up(tmp_path: Path) -> None:
     schema = Schema([*SCHEMA.fields, Field("state", "string", metadata={"CURRENT_DEFAULT": "'new'"})])
     create(tmp_path, schema, known="state = 'old' OR price > 0")
     shop = source(tmp_path)

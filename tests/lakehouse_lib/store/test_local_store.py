@@ -51,7 +51,7 @@ def test_put_if_absent_leaves_no_temporary_file(store):
     assert [m.path for m in store.walk()] == ["log/a"]
 
 
-def test_put_replaces_and_put_if_match_only_what_it_knows(store):
+def test_put_replaces_and_put_if_match_only_replaces_the_expected_object(store):
     store.put("hint", b"1")
     store.put("hint", b"2")
     assert not store.put_if_match("hint", b"3", b"1")
@@ -108,7 +108,7 @@ def test_a_folder_without_hard_links_is_refused(store, monkeypatch, number):
     assert list(store.walk()) == []
 
 
-def test_who_is_forked_meanwhile_keeps_no_lock(store, monkeypatch):
+def test_a_child_forked_during_a_put_holds_no_lock(store, monkeypatch):
     put = LocalStore.put
     parent, child = multiprocessing.Pipe()
     forked = []
@@ -130,7 +130,7 @@ def test_who_is_forked_meanwhile_keeps_no_lock(store, monkeypatch):
         forked[0].join()
 
 
-def test_a_lock_that_somebody_keeps_is_not_waited_for_for_ever(store, monkeypatch):
+def test_the_wait_for_a_lock_has_a_limit(store, monkeypatch):
     store.put("log/a", b"1")
     monkeypatch.setattr(folder_lock, "_PATIENCE_SECONDS", 0.1)
     descriptor = os.open(f"{store.root}/log", os.O_RDONLY)
@@ -141,7 +141,7 @@ def test_a_lock_that_somebody_keeps_is_not_waited_for_for_ever(store, monkeypatc
     assert store.put_if_match("log/a", b"2", b"1")
 
 
-def test_where_no_folder_can_be_locked_a_file_is(store, monkeypatch):
+def test_a_file_is_locked_if_folders_cannot_be_locked(store, monkeypatch):
     """On NFS, flock needs a file that is open for writing."""
     flock = fcntl.flock
 
@@ -191,7 +191,7 @@ def test_a_store_can_be_pickled(store):
         ("/x", {"secret": "hunter2"}, "storage options"),
     ],
 )
-def test_a_location_that_is_none(uri, options, what):
+def test_a_location_that_is_not_valid_is_refused(uri, options, what):
     with pytest.raises(InvalidArgumentError, match=what) as caught:
         open_store(uri, options)
     assert "hunter2" not in str(caught.value)
@@ -201,7 +201,7 @@ def test_a_file_uri_and_its_path_are_one_table(tmp_path):
     assert open_store(f"file://{tmp_path}/a%20b") == open_store(tmp_path / "a b")
 
 
-def test_a_path_is_taken_as_it_is_written(tmp_path, monkeypatch):
+def test_a_path_is_used_unchanged(tmp_path, monkeypatch):
     name = "a b%20#1?v=1@x\t\n"
     assert open_store(f"{tmp_path}/{name}").root == f"{tmp_path}/{name}"
     assert open_store(f"file://{tmp_path}/a%20b%2520%231%3Fv=1@x%09%0A").root == f"{tmp_path}/{name}"
@@ -209,7 +209,7 @@ def test_a_path_is_taken_as_it_is_written(tmp_path, monkeypatch):
     assert open_store("orders#1").root == f"{tmp_path}/orders#1"
 
 
-def test_a_step_up_from_a_symbolic_link_is_one_from_what_it_points_to(tmp_path, monkeypatch):
+def test_a_parent_of_a_symbolic_link_is_the_parent_of_its_target(tmp_path, monkeypatch):
     (tmp_path / "far" / "deep").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "far" / "deep")
     monkeypatch.chdir(tmp_path)
@@ -245,7 +245,7 @@ def test_the_folder_that_the_first_file_makes_is_made_durable(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.EBADF])
-def test_a_file_system_that_syncs_no_folder_syncs_files(store, monkeypatch, number):
+def test_files_are_synced_if_folders_cannot_be_synced(store, monkeypatch, number):
     real, refused = os.fsync, stat.S_ISDIR
 
     def fsync(handle):
@@ -283,7 +283,7 @@ def test_a_walk_sees_a_log_that_is_a_link_and_follows_no_other(tmp_path):
     }
 
 
-def test_files_of_allowed_folders_are_read_and_never_touched(tmp_path):
+def test_files_of_allowed_folders_are_read_and_never_changed(tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "file").write_bytes(b"theirs")
@@ -306,7 +306,7 @@ def test_allowed_folders_are_absolute(tmp_path, roots):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
-def test_what_was_certainly_not_stored_is_refused(store, monkeypatch, number):
+def test_a_put_that_was_not_stored_raises_a_refused_error(store, monkeypatch, number):
     def full(*_):
         raise OSError(number, os.strerror(number))
 

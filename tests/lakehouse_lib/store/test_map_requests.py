@@ -16,7 +16,7 @@ from lakehouse_lib.store.concurrent import map_requests, map_requests_ahead
 
 
 @pytest.mark.parametrize(("is_remote", "threads"), [(False, 1), (True, 16)])
-def test_answers_come_in_order_and_from_so_many_threads(tmp_path, monkeypatch, is_remote, threads):
+def test_answers_come_in_order_from_the_given_number_of_threads(tmp_path, monkeypatch, is_remote, threads):
     monkeypatch.setattr(LocalStore, "is_remote", is_remote)
     met = threading.Barrier(threads)
     thread_ids = []

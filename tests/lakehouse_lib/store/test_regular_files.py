@@ -53,7 +53,7 @@ def run(table: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_reading_verb_names_what_it_is(tmp_path: Path, kind: str) -> None:
+def test_every_read_of_a_special_file_names_its_kind(tmp_path: Path, kind: str) -> None:
     KINDS[kind](tmp_path / "x")
     store = LocalStore(str(tmp_path))
     for read in (store.read, store.open_input):
@@ -65,7 +65,7 @@ def test_every_reading_verb_names_what_it_is(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["part", "commit"])
-def test_a_fifo_in_the_place_of_a_file_of_a_table_keeps_no_reader_waiting(tmp_path: Path, place: str) -> None:
+def test_a_fifo_in_place_of_a_file_does_not_block_readers(tmp_path: Path, place: str) -> None:
     lakehouse_lib.write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
     pattern = "part-*.parquet" if place == "part" else "_delta_log/*.json"
     (file,) = (tmp_path / "t").glob(pattern)
@@ -84,7 +84,7 @@ def test_a_regular_file_is_read_as_it_is_and_leaves_no_descriptor_open(tmp_path:
         assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_a_link_is_followed_unless_it_may_not_be(tmp_path: Path) -> None:
+def test_a_link_is_followed_unless_it_is_forbidden(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"x")
     (tmp_path / "link").symlink_to(tmp_path / "x")
     assert read_regular(tmp_path / "link") == b"x"
@@ -92,7 +92,7 @@ def test_a_link_is_followed_unless_it_may_not_be(tmp_path: Path) -> None:
         open_regular(tmp_path / "link", follow_links=False)
 
 
-def test_what_is_missing_is_missing(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_as_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_arrow(tmp_path / "x")
     with pytest.raises(ObjectNotFoundError):

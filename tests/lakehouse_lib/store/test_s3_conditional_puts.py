@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("no_bucket_probed")
 
 
 @pytest.mark.parametrize("answers", ["ignored", "unknown"])
-def test_a_server_that_refuses_no_put_gets_no_commit(s3_server, store, answers):
+def test_a_server_without_conditional_puts_gets_no_commit(s3_server, store, answers):
     ignored = ignoring("If-None-Match")
     unknown = at_first(9, Answer.error(501, "NotImplemented"))
     with s3_server.interfering(ignored if answers == "ignored" else unknown):
@@ -25,7 +25,7 @@ def test_a_server_that_refuses_no_put_gets_no_commit(s3_server, store, answers):
     assert store.put_if_absent("_delta_log/0.json", b"x")
 
 
-def test_the_probe_is_made_once_a_bucket_and_may_stay_where_nothing_may_be_deleted(s3_server, store):
+def test_a_bucket_is_probed_once_even_without_delete_permission(s3_server, store):
     with s3_server.interfering(at_first(9, Answer.error(403, "AccessDenied"), verb="DELETE")):
         assert store.put_if_absent("_delta_log/0.json", b"x")
     (left,) = [meta.path for meta in store.walk() if meta.path != "_delta_log/0.json"]
@@ -36,7 +36,7 @@ def test_the_probe_is_made_once_a_bucket_and_may_stay_where_nothing_may_be_delet
     assert s3_server.counted() == {"PUT": 1}
 
 
-def test_a_lost_answer_is_a_lost_race_whose_winner_is_us(s3_server, store):
+def test_a_repeated_put_after_a_lost_answer_is_refused(s3_server, store):
     store.put_if_absent("_delta_log/0.json", b"0")
     lost = []
 
@@ -58,7 +58,7 @@ def test_a_put_without_a_condition_does_not_hide_a_failed_condition(s3_server, s
         store.put("x", b"1")
 
 
-def test_what_one_put_cannot_carry_is_not_sent(s3_server, store, monkeypatch):
+def test_an_object_larger_than_one_put_is_refused(s3_server, store, monkeypatch):
     monkeypatch.setattr(s3, "MOST_BYTES_A_PUT", 10)
     with pytest.raises(StoreRefusedError, match=r"has 11 bytes.*Commit fewer files"):
         store.put_if_absent("_delta_log/0.json", bytes(11))

@@ -33,7 +33,7 @@ SECRET = "hunter2-secret"
     ],
     ids=lambda answer: answer.status,
 )
-def test_what_passes_is_tried_again(s3_server, store, answer, monkeypatch):
+def test_temporary_errors_are_retried(s3_server, store, answer, monkeypatch):
     monkeypatch.setattr(s3_client, "_FIRST_WAIT_SECONDS", 0.01)
     store.put_if_absent("_delta_log/0.json", b"0")
     s3_server.counted()
@@ -46,7 +46,7 @@ def test_what_passes_is_tried_again(s3_server, store, answer, monkeypatch):
         assert source.read() == b"0"
 
 
-def test_half_an_answer_is_asked_for_again(s3_server, store):
+def test_a_truncated_answer_is_requested_again(s3_server, store):
     store.put("x", bytes(100_000))
     left = [2]
 
@@ -63,7 +63,7 @@ def test_half_an_answer_is_asked_for_again(s3_server, store):
     assert left == [0]
 
 
-def test_what_lasts_is_given_up_at_the_deadline(s3_server, location):
+def test_lasting_errors_fail_at_the_deadline(s3_server, location):
     store = open_store(location, {**s3_server.options, "retry_timeout": "500ms"})
     started = time.monotonic()
     with (
@@ -128,7 +128,7 @@ def test_errors_of_single_keys(s3_server, store, times):
     ],
     ids=lambda value: value.status if isinstance(value, Answer) else "",
 )
-def test_an_error_says_what_to_do(s3_server, store, answer, message):
+def test_errors_of_the_server_have_hints(s3_server, store, answer, message):
     with s3_server.interfering(at_first(9, answer, verb="LIST")), pytest.raises(StoreError, match=message) as caught:
         list(store.list_from("_delta_log"))
     assert s3_server.counted()["LIST"] <= 2  # boto3 looks up the bucket's region
@@ -138,7 +138,7 @@ def test_an_error_says_what_to_do(s3_server, store, answer, message):
     assert not isinstance(caught.value, ObjectNotFoundError)
 
 
-def test_a_bucket_that_is_not_there(s3_server):
+def test_a_missing_bucket(s3_server):
     store = open_store("s3://no-such-bucket/t", s3_server.options)
     for touch in (lambda: list(store.walk()), lambda: store.put("x", b""), lambda: store.put_if_absent("x", b"")):
         with pytest.raises(StoreError, match=r"NoSuchBucket.*Create the bucket"):
@@ -187,7 +187,7 @@ def test_credentials_of_the_environment(s3_server, location, monkeypatch):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
 )
-def test_surroundings_that_make_no_sense(s3_server, location, monkeypatch, tmp_path, variables, with_keys, message):
+def test_invalid_settings_of_the_environment(s3_server, location, monkeypatch, tmp_path, variables, with_keys, message):
     (tmp_path / "broken").write_text(f"aws_secret_access_key = {SECRET}\n[default\n")
     (tmp_path / "region").write_text("[default]\nregion = of no kind\n")
     dropped = ("region",) if with_keys else ("region", "access_key_id", "secret_access_key")
@@ -209,7 +209,7 @@ def test_surroundings_that_make_no_sense(s3_server, location, monkeypatch, tmp_p
     assert s3_server.counted() == {}
 
 
-def test_nobody_listens(location, s3_server):
+def test_a_closed_port(location, s3_server):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -220,7 +220,7 @@ def test_nobody_listens(location, s3_server):
         assert time.monotonic() - started < 15
 
 
-def test_nobody_answers(location, s3_server):
+def test_a_server_without_answers(location, s3_server):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         options = {**s3_server.options, "aws_endpoint_url": url, "retry_timeout": "0.2", "timeout": "0.2"}
@@ -231,7 +231,7 @@ def test_nobody_answers(location, s3_server):
 
 
 @pytest.mark.parametrize("error", [SSLError(endpoint_url="x", error="bad record"), urllib3.exceptions.SSLError("bad")])
-def test_a_secure_line_that_breaks_leaves_in_doubt_what_was_stored(location, s3_server, error):
+def test_a_broken_tls_connection_leaves_a_put_unknown(location, s3_server, error):
     """A fatal alert may come in place of the answer to a put that was stored."""
     store = open_store(location, {**s3_server.options, "retry_timeout": "0.3"})
 
@@ -243,7 +243,7 @@ def test_a_secure_line_that_breaks_leaves_in_doubt_what_was_stored(location, s3_
     assert not isinstance(caught.value, StoreRefusedError)
 
 
-def test_a_secure_line_that_breaks_within_an_object_is_asked_again(store):
+def test_a_read_is_retried_after_a_broken_tls_connection(store):
     answers = [urllib3.exceptions.SSLError("bad record"), b"all of it"]
 
     def breaking(_client):
@@ -256,7 +256,7 @@ def test_a_secure_line_that_breaks_within_an_object_is_asked_again(store):
 
 
 @pytest.mark.slow
-def test_a_server_that_was_silent_until_the_deadline_is_asked_once_a_request(location, s3_server):
+def test_a_silent_server_gets_one_request_after_the_deadline(location, s3_server):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"

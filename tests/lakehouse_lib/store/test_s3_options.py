@@ -37,7 +37,7 @@ def test_one_option_has_several_names(settings):
     )
 
 
-def test_the_environment_is_read_where_no_option_says_it_and_its_credentials_are_left_to_boto3():
+def test_the_environment_is_read_without_options_except_credentials():
     s3_options = options(
         AWS_REGION="x-1",
         AWS_DEFAULT_REGION="y-1",
@@ -51,14 +51,14 @@ def test_the_environment_is_read_where_no_option_says_it_and_its_credentials_are
     assert options({"endpoint": "https://s3.example"}, AWS_ENDPOINT_URL="http://x").endpoint_url == "https://s3.example"
 
 
-def test_keys_that_are_given_are_used_whatever_the_environment_says_of_signatures():
+def test_keys_in_options_override_unsigned_requests_of_the_environment():
     keys = {"access_key_id": "me", "secret_access_key": SECRET}
     environment = {"AWS_SKIP_SIGNATURE": "true"}
     assert not S3Options.of(keys, "s3://bucket/t", environment).skip_signature
     assert S3Options.of({}, "s3://bucket/t", environment).skip_signature
 
 
-def test_times_have_units():
+def test_timeouts_have_units():
     s3_options = options({"timeout": "500ms", "connect_timeout": "2", "retry_timeout": "1.5m"})
     assert (s3_options.timeout, s3_options.connect_timeout, s3_options.retry_timeout) == (0.5, 2.0, 90.0)
 
@@ -107,13 +107,13 @@ def test_times_have_units():
         ({3: "x"}, "3 is unknown"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_named(settings, what):
+def test_an_invalid_option_is_named(settings, what):
     with pytest.raises(InvalidArgumentError, match=what) as caught:
         options(settings)
     assert SECRET not in str(caught.value)
 
 
-def test_what_deltalake_users_pass_anyway_is_taken():
+def test_options_of_deltalake_without_effect_are_accepted():
     assert options({"conditional_put": "etag", "aws_conditional_put": "etag"}) == S3Options()
 
 
@@ -167,7 +167,7 @@ def test_a_location(uri, where):
         f"s3://bucket/t?X-Amz-Signature={SECRET}",
     ],
 )
-def test_a_location_that_is_none(uri):
+def test_a_location_that_is_not_valid_is_refused(uri):
     with pytest.raises(InvalidArgumentError) as caught:
         open_store(uri)
     assert SECRET not in str(caught.value)
@@ -195,7 +195,7 @@ def test_secrets_travel_and_are_not_shown(monkeypatch):
     assert open_store("s3://bucket/t", {"endpoint_url": "https://elsewhere"}) != store
 
 
-def test_without_boto3_the_way_out_is_told(monkeypatch):
+def test_the_error_without_boto3_has_a_hint(monkeypatch):
     import importlib.util
 
     real = importlib.util.find_spec
@@ -204,7 +204,7 @@ def test_without_boto3_the_way_out_is_told(monkeypatch):
         open_store("s3://bucket/t")
 
 
-def test_a_local_table_takes_no_options_of_s3(tmp_path):
+def test_a_local_table_refuses_options_of_s3(tmp_path):
     with pytest.raises(InvalidArgumentError, match="DELTA_INVALID_STORAGE_OPTION"):
         open_store(tmp_path, dict(KEYS))
     assert list(tmp_path.iterdir()) == []

@@ -64,7 +64,7 @@ def test_requests_of_each_verb(s3_server, store):
 
 
 @pytest.mark.slow
-def test_connections_of_options_that_nobody_uses_any_more_are_given_up(location, s3_server, monkeypatch):
+def test_connections_of_unused_options_are_closed(location, s3_server, monkeypatch):
     """A sensor that waits for days with a role gets other credentials every hour."""
     monkeypatch.setattr(s3_client, "_connections", {})
     first = open_store(location, s3_server.options)
@@ -99,7 +99,7 @@ def test_listings_go_on_over_pages(s3_server, store):
 
 
 @pytest.mark.parametrize("version", [0, 1, 9, 10, 11])
-def test_the_server_is_not_asked_for_what_is_before_a_listing(s3_server, store, version):
+def test_a_listing_starts_at_its_start_key(s3_server, store, version):
     """A log of a hundred thousand commits has a hundred pages; the commits after a checkpoint have one."""
     for number in range(12):
         store.put(names.commit(number), b"")
@@ -131,7 +131,7 @@ def test_a_listing_out_of_order_is_refused(s3_server, store):
         list(store.list_from("_delta_log"))
 
 
-def test_objects_that_mark_folders_are_no_objects(s3_server, store):
+def test_objects_that_mark_folders_are_ignored(s3_server, store):
     import boto3
 
     key, secret = s3_server.options["aws_access_key_id"], s3_server.options["aws_secret_access_key"]
@@ -151,7 +151,7 @@ def test_objects_that_mark_folders_are_no_objects(s3_server, store):
     assert [meta.path for meta in store.list_from("_delta_log")] == ["_delta_log/0.json"]
 
 
-def test_keys_that_no_path_names_are_listed_by_their_location_and_never_touched(s3_server, store):
+def test_keys_without_a_valid_path_are_listed_and_never_changed(s3_server, store):
     others = open_store("s3://bucket", s3_server.options)
     prefix = store.root.removeprefix("s3://bucket/")
     others._client.call("x", lambda client: client.put_object(Bucket="bucket", Key=f"{prefix}//old.parquet", Body=b"1"))
@@ -163,7 +163,7 @@ def test_keys_that_no_path_names_are_listed_by_their_location_and_never_touched(
 
 
 @pytest.mark.parametrize("token", [b"", b"<NextContinuationToken>again</NextContinuationToken>"])
-def test_a_listing_without_an_end_is_refused(s3_server, store, token):
+def test_an_endless_listing_is_refused(s3_server, store, token):
     store.put("_delta_log/a", b"")
     pages = []
 
@@ -192,7 +192,7 @@ def test_a_table_may_be_a_whole_bucket(s3_server):
 # Allowed locations.
 
 
-def test_files_of_allowed_locations_are_read_and_never_touched(s3_server, location):
+def test_files_of_allowed_locations_are_read_and_never_changed(s3_server, location):
     other = open_store("s3://other-bucket/clone/source", s3_server.options)
     other.put("file", b"theirs")
     roots = "s3://other-bucket/clone/source s3a://bucket/none/"

@@ -29,7 +29,7 @@ def _no_connections(monkeypatch):
 @pytest.mark.parametrize(
     "section", ["endpoint_url = {url}", "services = own\n[services own]\ns3 =\n  endpoint_url = {url}"]
 )
-def test_an_endpoint_in_a_profile_is_no_endpoint_of_half_a_table(s3_server, location, monkeypatch, tmp_path, section):
+def test_an_endpoint_in_a_profile_is_used_for_log_and_data_files(s3_server, location, monkeypatch, tmp_path, section):
     # boto3 uses this setting, but pyarrow would have written the data files to AWS.
     (tmp_path / "config").write_text(f"[default]\n{section.format(url=s3_server.url)}\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
@@ -71,7 +71,7 @@ def test_a_certificate_that_boto3_trusts_is_trusted_for_data_files(location, mon
             assert source.size() == 600_000
 
 
-def test_a_proxy_that_boto3_takes_is_taken_for_data_files(s3_server, monkeypatch):
+def test_a_proxy_of_boto3_is_used_for_data_files(s3_server, monkeypatch):
     monkeypatch.setenv("http_proxy", s3_server.url)
     monkeypatch.setenv("no_proxy", "")
     options = {**s3_server.options, "aws_endpoint_url": "http://nowhere.invalid", "retry_timeout": "2"}

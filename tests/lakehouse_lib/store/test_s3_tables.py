@@ -41,7 +41,7 @@ def test_every_verb_with_delta_rs_beside_us(s3_server, location):
     "name",
     some_slow(["checkpoint_v2_parquet", "deletion_vectors_checkpointed", "mapping_by_id", "partition_by_string"], 1),
 )
-def test_what_others_wrote_reads_as_it_does_on_a_disk(s3_server, location, name):
+def test_tables_of_other_writers_read_as_on_a_disk(s3_server, location, name):
     upload(TABLES / name, location, s3_server.options)
     local, remote = DeltaTable(TABLES / name), DeltaTable(location, storage_options=s3_server.options)
     for version in range(oldest_version(local.store), local.version() + 1):
@@ -78,7 +78,7 @@ def test_paths_that_name_the_bucket_are_files_of_the_table(s3_server, location):
     assert ids(DeltaTable(location, storage_options=s3_server.options).to_pyarrow_table()) == list(range(100))
 
 
-def test_what_each_verb_asks_of_the_server(s3_server, location):
+def test_requests_of_each_verb_on_a_table(s3_server, location):
     options = s3_server.options
     write_deltalake(f"{location}-before", rows(0), storage_options=options)  # the probe
     counted = {}
@@ -154,7 +154,7 @@ def test_of_a_large_file_the_columns_that_are_asked_for_are_read(s3_server, loca
     assert table.count() == 200_000
 
 
-def test_a_server_that_refuses_a_part_of_a_data_file_says_what_to_do(s3_server, location):
+def test_a_refused_part_of_a_data_file_is_an_error_with_a_hint(s3_server, location):
     noise = pa.table({"id": range(100_000), "a": np.random.default_rng(0).random(100_000)})
     write_deltalake(location, noise, storage_options=s3_server.options)
     table = DeltaTable(location, storage_options=s3_server.options)
@@ -172,7 +172,7 @@ def test_a_server_that_refuses_a_part_of_a_data_file_says_what_to_do(s3_server, 
     assert "Let these credentials list, read" in (error.value.hint or "")
 
 
-def test_a_lost_answer_to_a_commit_is_settled_by_reading_the_log(s3_server, location):
+def test_a_lost_answer_to_a_commit_is_resolved_by_the_log(s3_server, location):
     write_deltalake(location, rows(0), storage_options=s3_server.options)
     lost = []
 
@@ -203,9 +203,7 @@ def test_a_lost_answer_to_a_commit_is_settled_by_reading_the_log(s3_server, loca
         (503, "SlowDown", "fewer requests"),
     ],
 )
-def test_a_server_that_fails_while_a_data_file_is_written_leaves_the_table_as_it_was(
-    s3_server, location, status, code, hint
-):
+def test_a_failed_write_of_a_data_file_changes_nothing(s3_server, location, status, code, hint):
     write_deltalake(location, rows(0), storage_options=s3_server.options)
 
     def interfere(request, forward, _environ):
@@ -221,7 +219,7 @@ def test_a_server_that_fails_while_a_data_file_is_written_leaves_the_table_as_it
     assert len([meta for meta in table.store.walk() if meta.path.endswith(".parquet")]) == 1
 
 
-def test_a_commit_that_is_throttled_for_too_long_says_so(s3_server, location, monkeypatch):
+def test_a_commit_that_is_throttled_for_too_long_is_an_error(s3_server, location, monkeypatch):
     write_deltalake(location, rows(0), storage_options=s3_server.options)
     monkeypatch.setattr(put_commit, "_ATTEMPTS", 2)
 
@@ -234,7 +232,7 @@ def test_a_commit_that_is_throttled_for_too_long_says_so(s3_server, location, mo
         write_deltalake(location, rows(100), mode="append", storage_options=options)
 
 
-def test_a_bucket_that_may_only_be_read(s3_server, location):
+def test_a_read_only_bucket(s3_server, location):
     write_deltalake(location, rows(0), storage_options=s3_server.options)
 
     def interfere(request, forward, _environ):
@@ -248,7 +246,7 @@ def test_a_bucket_that_may_only_be_read(s3_server, location):
     assert DeltaTable(location, storage_options=s3_server.options).version() == 0
 
 
-def test_no_table_there(s3_server, location):
+def test_a_missing_table_and_a_missing_bucket(s3_server, location):
     with pytest.raises(TableNotFoundError, match=f"DELTA_TABLE_NOT_FOUND.*table {location}"):
         DeltaTable(location, storage_options=s3_server.options)
     options = s3_server.options
@@ -256,7 +254,7 @@ def test_no_table_there(s3_server, location):
         DeltaTable("s3://no-such-bucket/t", storage_options=options)
 
 
-def test_a_table_remade_within_the_second_is_another_one(s3_server, location):
+def test_a_table_recreated_within_a_second_is_detected(s3_server, location):
     # Sizes and times (in whole seconds in S3) are equal, but tags differ.
     options = s3_server.options
     write_deltalake(location, rows(0), storage_options=options)
@@ -270,7 +268,7 @@ def test_a_table_remade_within_the_second_is_another_one(s3_server, location):
     assert sorted(meta.path for meta in table.store.walk()) == before
 
 
-def test_credentials_may_come_into_the_environment_later(s3_server, location, monkeypatch):
+def test_credentials_may_be_set_after_the_first_error(s3_server, location, monkeypatch):
     options = {name: value for name, value in s3_server.options.items() if "key" not in name}
     with pytest.raises(StoreError, match="no credentials"):
         write_deltalake(location, rows(0), storage_options=options)
@@ -280,7 +278,7 @@ def test_credentials_may_come_into_the_environment_later(s3_server, location, mo
     assert DeltaTable(location, storage_options=options).version() == 0
 
 
-def test_a_key_that_no_path_names_stops_no_vacuum_and_no_proof_passes_it_over(s3_server, location):
+def test_a_key_without_a_valid_path_is_kept_by_vacuum_and_unreadable_for_proofs(s3_server, location):
     options = s3_server.options
     for number in range(2):
         write_deltalake(location, rows(100 * number), mode="overwrite", storage_options=options)

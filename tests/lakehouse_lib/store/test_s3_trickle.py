@@ -77,7 +77,7 @@ REQUESTS = {
     [(request_of, 9) for request_of in REQUESTS.values()] + [(REQUESTS["read"], 0), (REQUESTS["read"], len(HEAD))],
     ids=[*REQUESTS, "from the first byte", "in the headers"],
 )
-def test_an_answer_that_trickles_ends_as_one_that_does_not_come(location, s3_server, at_once, request_of):
+def test_an_answer_that_is_too_slow_times_out(location, s3_server, at_once, request_of):
     with dripping(WHOLE, at_once, 0.2) as url:
         store = at(url, location, s3_server)
         started = time.monotonic()
@@ -86,7 +86,7 @@ def test_an_answer_that_trickles_ends_as_one_that_does_not_come(location, s3_ser
         assert time.monotonic() - started < _MOST_SECONDS
 
 
-def test_a_body_that_trickles_ends_as_well(location, s3_server):
+def test_a_body_that_is_too_slow_times_out(location, s3_server):
     with dripping(WHOLE, len(WHOLE) - 1000, 0.2) as url:
         store = at(url, location, s3_server)
         started = time.monotonic()
@@ -95,7 +95,7 @@ def test_a_body_that_trickles_ends_as_well(location, s3_server):
         assert time.monotonic() - started < _MOST_SECONDS
 
 
-def test_a_large_answer_over_a_slow_line_is_read_to_its_end(location, s3_server):
+def test_a_large_answer_at_the_required_rate_is_read(location, s3_server):
     """The answer takes longer than the limit, but arrives at the required rate."""
     pause = 0.25
     with dripping(WHOLE, 200, pause, step=int(2 * pause * SLOWEST_BYTES_A_SECOND)) as url:
@@ -105,7 +105,7 @@ def test_a_large_answer_over_a_slow_line_is_read_to_its_end(location, s3_server)
         assert time.monotonic() - started > 0.5
 
 
-def test_a_put_whose_answer_trickles_may_have_been_stored(location, s3_server, monkeypatch):
+def test_a_put_with_a_slow_answer_may_have_been_stored(location, s3_server, monkeypatch):
     with dripping(WHOLE, 9, 0.2) as url:
         store = at(url, location, s3_server)
         monkeypatch.setattr(conditional_puts, "_probed_buckets", {(url, "bucket")})

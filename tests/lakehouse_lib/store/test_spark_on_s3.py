@@ -51,7 +51,7 @@ def test_a_dataframe_is_one_put_a_file_and_nothing_is_copied(s3_server, location
     assert min(body["minValues"]["id"] for body in stats) == 0
 
 
-def test_partitions_by_time_say_it_in_utc(s3_server, location, spark, engine):
+def test_partitions_by_time_are_in_utc(s3_server, location, spark, engine):
     # The session's time zone is New York.
     frame = spark.sql("SELECT 1L AS id, TIMESTAMP'2024-11-03 05:30:00Z' AS time UNION ALL SELECT 2L, NULL")
     write_deltalake(location, frame, partition_by="time", storage_options=s3_server.options, engine=engine)
@@ -60,7 +60,7 @@ def test_partitions_by_time_say_it_in_utc(s3_server, location, spark, engine):
     assert table.to_pyarrow_table(filters="time IS NULL")["id"].to_pylist() == [2]
 
 
-def test_a_null_where_none_may_be_leaves_nothing_behind(s3_server, location, spark, engine):
+def test_a_refused_null_leaves_no_files(s3_server, location, spark, engine):
     schema = Schema([Field("id", PrimitiveType("long"), nullable=False)])
     table = DeltaTable.create(location, schema, storage_options=s3_server.options)
     frame = spark.sql("SELECT if(id = 70, NULL, id) AS id FROM range(0, 100, 1, 1)")
@@ -70,12 +70,12 @@ def test_a_null_where_none_may_be_leaves_nothing_behind(s3_server, location, spa
     assert DeltaTable(location, storage_options=s3_server.options).version() == 0
 
 
-def test_rows_of_arrow_go_the_same_way(s3_server, location, engine):
+def test_rows_of_arrow_are_written_by_spark(s3_server, location, engine):
     write_deltalake(location, pa.table({"id": [1, 2]}), storage_options=s3_server.options, engine=engine)
     assert delta_rs_ids(location, s3_server.options) == [1, 2]
 
 
-def test_a_spark_without_s3a_says_what_it_lacks(s3_server, location, spark, engine):
+def test_the_error_without_s3a_names_the_missing_library(s3_server, location, spark, engine):
     write_deltalake(location, rows(0), storage_options=s3_server.options)
     table = DeltaTable(location, storage_options=s3_server.options)
     with pytest.raises(InvalidArgumentError, match=r"spark\.jars\.packages=org\.apache\.hadoop:hadoop-aws:\d"):

@@ -91,7 +91,7 @@ def test_paths_of_the_log_may_be_whole_locations(options):
         assert table.file_uris()[0].startswith(f"{source}/part-")
 
 
-def test_errors_of_writing_ask_the_store_for_a_way_out(options, monkeypatch):
+def test_errors_of_writing_have_the_hint_of_the_store(options, monkeypatch):
     def full(self: TrialStore, path: str) -> pa.NativeFile:
         return pa.PythonFile(open("/dev/full", "wb", buffering=0), "w")
 
@@ -161,7 +161,7 @@ def test_a_scheme_without_a_store_is_refused(options):
     assert "trial:" in (error.value.hint or "")
 
 
-def test_a_folder_beside_the_others_is_enough(tmp_path):
+def test_a_store_is_added_by_its_folder(tmp_path):
     """In a separate process, because imports and registrations last until the end of a process."""
     (tmp_path / "shelves").mkdir()
     (tmp_path / "shelves" / "__init__.py").write_text("import tests.lakehouse_lib.store.trial_store\n")

@@ -116,7 +116,7 @@ def test_log_and_table_that_contradict_each_other(intents: list[Intent], committ
         past(intents, [], committed)
 
 
-def test_loaded_file_as_it_was_is_not_read_again() -> None:
+def test_an_unchanged_loaded_file_is_not_read_again() -> None:
     files = states(past([intent(0, "a")], [], 0), SourceFile("a", 10, 1000))
     assert not files.new.num_rows
     assert not files.changed
@@ -144,7 +144,7 @@ def test_refused_file_is_new_once_it_is_corrected() -> None:
 
 
 @pytest.mark.parametrize(("modified", "waits"), [(95_000, True), (105_000, True), (90_000, False)])
-def test_young_file_waits_whatever_it_was(modified: int, waits: bool) -> None:
+def test_a_young_file_waits(modified: int, waits: bool) -> None:
     files = states(past([intent(0, "a")], [], 0), SourceFile("a", 11, modified), now=100_000, settle=10_000)
     assert files.waiting == (("a",) if waits else ())
     assert files.changed == ({} if waits else {"a": 0})

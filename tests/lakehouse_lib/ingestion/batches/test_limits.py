@@ -42,7 +42,7 @@ def land(folder: Path, *rows: str) -> None:
     (folder / "landing" / "a.csv").write_text("\n".join(["id,s,at", *rows]) + "\n")
 
 
-def test_a_partition_value_too_long_for_a_folder_costs_its_row(tmp_path: Path) -> None:
+def test_a_row_with_a_partition_value_too_long_for_a_folder_is_rejected(tmp_path: Path) -> None:
     room = 255 - len("s=")
     land(
         tmp_path,
@@ -62,7 +62,7 @@ def test_a_partition_value_too_long_for_a_folder_costs_its_row(tmp_path: Path) -
     assert parsed(tmp_path, "a.csv", SCHEMA)[0] == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_years_beyond_the_range_of_dates_and_times_cost_their_row(tmp_path: Path) -> None:
+def test_rows_with_years_beyond_the_range_are_rejected(tmp_path: Path) -> None:
     land(
         tmp_path,
         "1,,9999-12-31T23:59:59-12:00",
@@ -82,7 +82,7 @@ def test_years_beyond_the_range_of_dates_and_times_cost_their_row(tmp_path: Path
 
 
 @pytest.mark.parametrize("unit", ["us", "ms", "s"])
-def test_years_beyond_in_parquet_cost_their_row(tmp_path: Path, unit: str) -> None:
+def test_rows_of_parquet_with_years_beyond_the_range_are_rejected(tmp_path: Path, unit: str) -> None:
     ends = pa.array([253402300800, 253402300799, -62135596800, -62135596801, None]).cast(pa.timestamp("s", "UTC"))
     days = pa.array([2_932_897, 2_932_896, -719_162, -719_163, None], pa.int32()).cast(pa.date32())
     schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("d", pa.date32())])
@@ -93,12 +93,12 @@ def test_years_beyond_in_parquet_cost_their_row(tmp_path: Path, unit: str) -> No
     assert parsed(tmp_path, "a.parquet", schema, ("at", "d")) == ([2, 3, 5], {"1": wrong, "4": wrong})
 
 
-def test_years_agree_with_arrow_where_it_has_them() -> None:
+def test_years_agree_with_arrow() -> None:
     days = pa.array(range(-719_162 - 800, -719_162 + 800), pa.int32()).cast(pa.date32())
     assert beyond_years(days).tolist() == [year < 1 for year in pc.year(days).to_pylist()]
 
 
-def test_other_values_that_no_folder_is_named_by(tmp_path: Path) -> None:
+def test_other_values_that_cannot_name_a_folder(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("b", pa.binary()), pa.field("s", pa.string(), nullable=False)])
     columns = [pa.array([b"\xff", b"x", b"x", b"\\u0041"]), pa.array(["x", "a\0b", "", "x"])]
     faults = partition_faults(columns, schema, ("b", "s"), LocalStore("/t").limits)
@@ -110,7 +110,7 @@ def test_other_values_that_no_folder_is_named_by(tmp_path: Path) -> None:
     ]
 
 
-def test_a_key_of_s3_has_a_length_and_its_folders_have_none() -> None:
+def test_s3_limits_the_key_and_not_its_folders() -> None:
     values = {name: pa.array(["x" * 300, "x" * 450, None]) for name in ("a", "b")}
     problems = list(partition_values.overlong_folders(values, open_store("s3://bucket/lake/t").limits))
     assert [(name, what, wrong.to_pylist()) for name, what, wrong in problems] == [
@@ -122,7 +122,7 @@ def test_a_key_of_s3_has_a_length_and_its_folders_have_none() -> None:
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=400))
-def test_what_is_not_too_long_is_a_folder_that_can_be_made(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_accepted_values_are_folders_that_can_be_created(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     root = tmp_path_factory.getbasetemp()
     problems = list(partition_values.overlong_folders({"é": pa.array([text])}, LocalStore(str(root)).limits))
     folder = root / partition_values.hive_path({"é": text}, ["é"])
@@ -134,14 +134,14 @@ def test_what_is_not_too_long_is_a_folder_that_can_be_made(tmp_path_factory: pyt
         folder.rmdir()
 
 
-def test_a_write_refuses_it_before_files_are_written(tmp_path: Path) -> None:
+def test_a_write_refuses_a_long_partition_value_before_it_writes_files(tmp_path: Path) -> None:
     rows = pa.table({"s": ["a", "y" * 300], "id": [1, 2]})
     with pytest.raises(ValueError, match=rf"column s: the partition value 'y{{40}}\.\.\.' of 300 bytes {LONG_NAME}"):
         write_deltalake(tmp_path / "t", rows, partition_by=["s"])
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-def test_values_inside_nested_columns_of_parquet_cost_only_their_row(tmp_path: Path) -> None:
+def test_only_rows_with_invalid_nested_values_are_rejected(tmp_path: Path) -> None:
     """NULL where the schema does not allow it, and a year beyond 9999; inside of NULL nothing is checked."""
     (tmp_path / "landing").mkdir()
     number, day, far = pa.int32(), pa.date32(), 4_000_000

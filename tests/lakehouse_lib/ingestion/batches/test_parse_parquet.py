@@ -61,7 +61,7 @@ def test_parquet_moments_by_a_clock_that_is_not_known_are_refused(tmp_path: Path
     assert "Asia/Tokyo" in said
 
 
-def test_parquet_time_too_fine_costs_its_row(tmp_path: Path) -> None:
+def test_a_row_with_a_time_that_is_too_precise_is_rejected(tmp_path: Path) -> None:
     schema = pa.schema([("at", pa.timestamp("us"))])
     table = pa.table({"at": pa.array([1_000, 1_001], pa.timestamp("ns"))})
     parsed = Parsed(tmp_path, "a.parquet", _parquet(table), PARQUET, schema)

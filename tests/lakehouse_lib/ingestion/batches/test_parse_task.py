@@ -175,7 +175,7 @@ def test_bytes_that_the_encoding_does_not_have_refuse_the_file(tmp_path: Path) -
     assert "cannot be read as cp1252 CSV" in parsed.refused
 
 
-def test_json_lines_with_torn_and_odd_ones(tmp_path: Path) -> None:
+def test_json_lines_with_truncated_and_odd_lines(tmp_path: Path) -> None:
     lines = [
         b'{"id": 1, "price": 1.10, "note": "x"}',
         b'{"id": 2, "pri',
@@ -220,7 +220,7 @@ def test_json_lines_with_torn_and_odd_ones(tmp_path: Path) -> None:
     ids=["cut", "the wrong way round", "deep", "key of a member", "key", "of another encoding"],
 )
 @pytest.mark.parametrize("first", [True, False])
-def test_json_with_half_a_surrogate_pair_costs_its_row(
+def test_a_row_with_half_a_surrogate_pair_is_rejected(
     tmp_path: Path, line: bytes, source_format: SourceFormat, first: bool
 ) -> None:
     whole = rb'{"id": 1, "note": "\ud83d\ude00 \\ud83d"}'
@@ -247,7 +247,7 @@ def test_json_file_that_does_not_fit_is_refused_whole(tmp_path: Path, name: str,
     assert said in Parsed(tmp_path, name, content, JSON).refused
 
 
-def test_file_that_is_not_what_was_taken_is_neither_parsed_nor_refused(tmp_path: Path) -> None:
+def test_a_file_that_changed_is_neither_parsed_nor_refused(tmp_path: Path) -> None:
     task = Parsed(tmp_path, "a.csv", b"id,price,note\n1,1,x\n", CSV).task
     (tmp_path / "landing/a.csv").write_bytes(b"id,cost\n")
     assert run(task) == TaskResult(changed=["a.csv"])
@@ -296,7 +296,7 @@ def test_csv_has_no_nested_columns() -> None:
         {"kind": "json", "encoding": "utf-16"},
     ],
 )
-def test_format_that_is_none(options: dict[str, str]) -> None:
+def test_a_format_that_is_not_valid_is_refused(options: dict[str, str]) -> None:
     with pytest.raises(InvalidArgumentError):
         SourceFormat(**options)
 

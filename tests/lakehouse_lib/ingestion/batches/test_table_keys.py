@@ -92,7 +92,7 @@ def test_only_files_that_may_hold_a_key_are_opened(shop: Shop) -> None:
     assert Load(shop.source()).run().batches[0]["rows_loaded"] == 300
 
 
-def test_a_key_that_is_committed_meanwhile_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_committed_concurrently_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.land("a.csv", "1,5,x")
     Load(shop.source()).run()
     shop.land("b.csv", "1,5,x", "2,5,x", "3,5,x", "4,5,x")

@@ -72,7 +72,7 @@ def test_many_events_are_applied_in_batches(tmp_path: Path, monkeypatch: pytest.
     assert DeltaRs(tmp_path / "t").version() == 6
 
 
-def test_rows_that_leave_the_events_stay_applied(tmp_path: Path) -> None:
+def test_rows_deleted_from_the_events_remain_applied(tmp_path: Path) -> None:
     arrive(tmp_path, (1, 1, "a", "U"), (2, 1, "b", "U"))
     run(tmp_path)
     DeltaTable(tmp_path / "events").delete("id = 1")

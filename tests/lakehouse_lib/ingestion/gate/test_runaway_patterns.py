@@ -32,7 +32,7 @@ def test_a_repetition_of_a_repetition_is_found(pattern: str) -> None:
         *(r"\(a+\)+", "[(a+)+]+", r"\Q(a+)+\E", "(a{1,3})+", "(a|b)+", "(?i)a+", "(a+){2}", "(", ")+", "[", "a{", ""),
     ],
 )
-def test_other_patterns_are_not(pattern: str) -> None:
+def test_other_patterns_are_accepted(pattern: str) -> None:
     assert not repeats_a_repetition(pattern)
 
 
@@ -45,7 +45,7 @@ def test_a_rule_with_such_a_pattern_is_refused_by_name() -> None:
             check_patterns([fine, rule])
 
 
-def test_a_suite_that_spark_judges_is_refused_before_spark_does_anything() -> None:
+def test_a_suite_for_spark_is_refused_before_spark_starts() -> None:
     """The session is None, so whatever the gate did with it would fail otherwise."""
     suite = {
         "expectations": [

@@ -82,7 +82,7 @@ def test_fingerprint_tells_content_of_the_same_size_apart(tmp_path: Path) -> Non
     assert before.digest != after.digest
 
 
-def test_no_fingerprint_of_a_file_that_changed_since_the_look(tmp_path: Path) -> None:
+def test_no_fingerprint_of_a_file_that_changed_since_the_listing(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("one")
     file = listed(tmp_path)["a.csv"]
     (tmp_path / "a.csv").write_text("longer")
@@ -121,7 +121,7 @@ def test_links_within_the_landing_folder_and_the_folder_as_a_link_are_followed(t
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
 @pytest.mark.parametrize("what", ["link", "FIFO"])
-def test_what_takes_a_file_s_place_after_the_look_is_not_read(tmp_path: Path, kind: str, what: str) -> None:
+def test_a_special_file_that_replaces_a_file_is_not_read(tmp_path: Path, kind: str, what: str) -> None:
     path = tmp_path / "landing" / f"a.{kind}"
     path.parent.mkdir()
     path.write_text("id\n1\n")

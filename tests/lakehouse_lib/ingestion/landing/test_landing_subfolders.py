@@ -94,7 +94,7 @@ def test_a_pattern_matches_nothing_below_other_folders(folder: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "/a", "a//b", "../*", "a/**", "a**/b", "_x/*", ".x", "[z-a]"])
-def test_a_text_that_is_no_pattern_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_pattern_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=re.escape(f"pattern is {text!r}")) as refusal:
         NamePattern(text)
     assert refusal.value.code == "DELTA_INVALID_SOURCE"

@@ -53,7 +53,7 @@ BAD = object()
     ],
     ids=lambda value: type_name(value) if isinstance(value, pa.DataType) else None,
 )
-def test_text_becomes_typed_or_is_marked(data_type: pa.DataType, cells: dict[str, object]) -> None:
+def test_text_is_cast_or_marked(data_type: pa.DataType, cells: dict[str, object]) -> None:
     texts = [*cells, None]
     typed, bad = from_text(pa.array(texts, pa.string()), data_type)
     assert typed.type == data_type
@@ -95,7 +95,7 @@ WRAPPED = 2**128  # as many units as 128 bits can count
     ],
     ids=lambda value: type_name(value) if isinstance(value, pa.DataType) else str(value)[:24],
 )
-def test_number_of_too_many_digits_becomes_no_other_one(data_type: pa.DataType, text: str) -> None:
+def test_a_number_of_too_many_digits_is_marked(data_type: pa.DataType, text: str) -> None:
     typed, bad = from_text(pa.array(["0.25", text, None, "x"][data_type.scale == 0 :]), data_type)
     assert typed.to_pylist() == [Decimal("0.25"), None, None, None][data_type.scale == 0 :]
     assert list(bad) == [False, True, False, True][data_type.scale == 0 :]

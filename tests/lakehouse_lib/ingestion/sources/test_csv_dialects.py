@@ -173,7 +173,7 @@ def test_times_of_a_format_are_those_that_python_has_written(times: list[dt.date
         ("yyyy-MM-dd", ["0001-01-01", "2024-01-01"], ["2024-1-1", "2024-01-01T00:00:00", "", "2024-01-01\n"]),
     ],
 )
-def test_dates_that_are_none_are_wrong(pattern: str, good: list[str], bad: list[str]) -> None:
+def test_invalid_dates_are_rejected(pattern: str, good: list[str], bad: list[str]) -> None:
     dialect = replace(CSV, time_formats={"a": pattern})
     values, wrong = typed_cells(pa.array(good + bad), pa.field("a", pa.date32()), dialect)
     assert wrong.tolist() == [False] * len(good) + [True] * len(bad)

@@ -64,7 +64,7 @@ def test_compressed_files_are_loaded_and_truncated_ones_are_refused(tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", CONTENTS)
-def test_files_that_are_no_text_are_refused_by_their_format(tmp_path: Path, kind: str) -> None:
+def test_files_that_are_not_text_are_refused_by_their_format(tmp_path: Path, kind: str) -> None:
     shop = Shop(tmp_path)
     text = CONTENTS[kind].encode()
     contents = {"gz": gzip.compress(text), "bz2": bz2.compress(text), "zst": _zstd(text)}
@@ -142,7 +142,7 @@ def test_the_elements_of_an_array_are_those_of_another_parser(
         ('[{"ident": 1}]', "ident is not a column of the schema"),
     ],
 )
-def test_a_text_that_is_no_array_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_text_that_is_not_an_array_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(SourceRefusedError, match=rf"^\[\w+\] a\.json .*{reason}"):
         list(read_json(landed(tmp_path / "a.json"), ARRAY, SCHEMA))

@@ -30,7 +30,7 @@ def test_line_of_any_depth_goes_to_quarantine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ['{"id": 1, "id": 2}', '{"id": 1, "note": {"a": 1, "a": 1}}'])
-def test_key_twice_costs_its_row(tmp_path: Path, line: str) -> None:
+def test_a_row_with_a_duplicate_key_is_rejected(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.json").write_text(f'{line}\n{{"id": 3, "note": "a: b"}}\n')
     block = next(read_json(landed(tmp_path / "a.json"), SourceFormat("json"), SCHEMA))()
     assert [column.to_pylist() for column in block.columns] == [[3], ["a: b"]]

@@ -65,7 +65,7 @@ def loaded(folder: Path, values: pa.Array, expected: pa.DataType, **options: Any
         (pa.array([[1]]), struct(x=pa.int64()), "a is list"),
     ],
 )
-def test_what_is_nested_is_refused_where_it_does_not_fit(
+def test_nested_values_that_do_not_fit_are_refused(
     tmp_path: Path, values: pa.Array, expected: pa.DataType, said: str
 ) -> None:
     with pytest.raises(SourceRefusedError) as refused:
@@ -73,7 +73,7 @@ def test_what_is_nested_is_refused_where_it_does_not_fit(
     assert f"a.parquet does not fit the schema: {said}" in str(refused.value)
 
 
-def test_what_is_nested_may_be_narrower_lack_members_and_have_them_in_another_order(tmp_path: Path) -> None:
+def test_nested_types_may_be_narrower_or_lack_or_reorder_members(tmp_path: Path) -> None:
     stored = pa.large_list(struct(z=pa.int32(), x=pa.dictionary(pa.int32(), pa.string())))
     expected = pa.list_(struct(x=pa.string(), y=UTC, z=pa.int64()))
     assert loaded(tmp_path, pa.array([[{"z": 1, "x": "one"}], None], stored), expected) == [
@@ -88,7 +88,7 @@ INT96 = {"use_deprecated_int96_timestamps": True}
 
 
 @pytest.mark.parametrize("options", [INT96, INT96 | {"store_schema": False}])
-def test_int96_is_a_moment_however_deep(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_int96_is_a_timestamp_at_any_depth(tmp_path: Path, options: dict[str, Any]) -> None:
     """Spark writes INT96 by default."""
     moment = NOON.replace(tzinfo=dt.UTC)
     assert loaded(tmp_path, pa.array([moment, None], UTC), UTC, **options) == [moment, None]
@@ -104,7 +104,7 @@ def test_int96_is_a_moment_however_deep(tmp_path: Path, options: dict[str, Any])
 
 
 @pytest.mark.parametrize(("precision", "number"), [(4, 12_345), (38, 15 * 10**37)])
-def test_a_decimal_with_too_many_digits_costs_its_row(tmp_path: Path, precision: int, number: int) -> None:
+def test_a_row_with_too_many_decimal_digits_is_rejected(tmp_path: Path, precision: int, number: int) -> None:
     kind = pa.decimal128(precision, 0)
     data = b"".join(value.to_bytes(16, "little") for value in (5, number, 7))
     values = pa.Array.from_buffers(kind, 3, [None, pa.py_buffer(data)])
@@ -117,7 +117,7 @@ def test_a_decimal_with_too_many_digits_costs_its_row(tmp_path: Path, precision:
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
-def test_text_that_is_not_utf8_costs_its_row(tmp_path: Path, kind: pa.DataType) -> None:
+def test_a_row_with_text_that_is_not_utf8_is_rejected(tmp_path: Path, kind: pa.DataType) -> None:
     texts = pa.array([b"a", b"\xffb", None, b"c"]).view(pa.string())
     inner = pa.ListArray.from_arrays([0, 1, 2, 3, 4], texts)
     pq.write_table(pa.table({"id": range(4), "s": texts.cast(kind), "l": inner}), tmp_path / "a.parquet")
@@ -140,7 +140,7 @@ def test_text_that_is_not_utf8_costs_its_row(tmp_path: Path, kind: pa.DataType) 
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
-def test_text_of_a_dictionary_that_is_not_utf8_costs_its_row_however_deep(tmp_path: Path, kind: pa.DataType) -> None:
+def test_a_row_with_dictionary_text_that_is_not_utf8_is_rejected(tmp_path: Path, kind: pa.DataType) -> None:
     values = pa.array([b"a", b"\xffb"]).view(pa.string()).cast(kind)
     coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 0], pa.int32()), values)
     offsets = [0, 1, 2, 3, 4]

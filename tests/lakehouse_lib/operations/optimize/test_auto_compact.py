@@ -104,7 +104,7 @@ def test_every_verb_that_adds_files_compacts(tmp_path: Path, value: str, partiti
 
 
 @pytest.mark.usefixtures("few")
-def test_without_the_property_a_table_is_not_looked_at(tmp_path: Path) -> None:
+def test_without_the_property_no_table_is_compacted(tmp_path: Path) -> None:
     calls = {}
     for name, properties in (("without", {}), ("off", {"delta.autoOptimize.autoCompact": "false"}), ("on", AUTO)):
         path = small_files(tmp_path / name, FEW, **properties, **{"delta.checkpointInterval": "1000"})
@@ -137,7 +137,7 @@ def test_a_failed_compaction_does_not_fail_the_write(tmp_path: Path, caplog: pyt
 
 
 @pytest.mark.usefixtures("few")
-def test_an_append_during_a_compaction_is_not_hindered(tmp_path: Path) -> None:
+def test_an_append_during_a_compaction_is_committed(tmp_path: Path) -> None:
     small_files(tmp_path, FEW - 1, **AUTO)
     reads: list[str] = []
 

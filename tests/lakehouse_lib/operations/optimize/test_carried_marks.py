@@ -50,7 +50,7 @@ def check(root: Path, gone: set[int], files: int = 3, rows: int = ROWS) -> None:
 
 
 @pytest.mark.parametrize("step", [500, 2], ids=["inline", "in a file"])
-def test_marks_go_on_to_the_merged_file(tmp_path: Path, engine: Engine, step: int) -> None:
+def test_deleted_rows_stay_deleted_in_the_merged_file(tmp_path: Path, engine: Engine, step: int) -> None:
     first, second, third = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({0, 5, ROWS - 1}), third: inline({7})})
     before = DeltaTable(tmp_path).snapshot
@@ -66,7 +66,7 @@ def test_marks_go_on_to_the_merged_file(tmp_path: Path, engine: Engine, step: in
     assert file["dataChange"] is False
 
 
-def test_rows_are_marked_again_and_again(tmp_path: Path) -> None:
+def test_concurrent_deletes_at_every_rebase(tmp_path: Path) -> None:
     first, second, third = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
@@ -91,7 +91,9 @@ def test_vectors_of_earlier_rebases_are_deleted(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("deletion_vector_*.bin"))) == len(vectors) == 1
 
 
-def test_the_first_vectors_of_a_table_go_on_to_the_merged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_vectors_of_a_table_are_applied_to_the_merged_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The plan of a compaction reads no statistics of a table without vectors."""
     monkeypatch.setattr(rewrite, "_ATTEMPTS", 1)
     monkeypatch.setattr(rewrite, "_PATIENCE_SECONDS", 0.0)
@@ -103,7 +105,7 @@ def test_the_first_vectors_of_a_table_go_on_to_the_merged_file(tmp_path: Path, m
     check(tmp_path, {0, 13}, 2, 10)
 
 
-def test_a_merged_file_of_which_no_row_is_left_is_neither_added_nor_left_behind(tmp_path: Path) -> None:
+def test_a_merged_file_without_visible_rows_is_deleted(tmp_path: Path) -> None:
     first, second = table(tmp_path, 2, 10)
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
@@ -113,7 +115,7 @@ def test_a_merged_file_of_which_no_row_is_left_is_neither_added_nor_left_behind(
     assert {path.name for path in tmp_path.glob("*.parquet")} == {first, second}
 
 
-def test_a_bin_of_which_no_row_was_left_when_it_was_copied_is_no_file(tmp_path: Path) -> None:
+def test_a_bin_without_visible_rows_makes_no_file(tmp_path: Path) -> None:
     first, second = table(tmp_path, 2, 10)
     delete_by_vector(tmp_path, {first: inline(range(10)), second: inline(range(10))})
     before = DeltaTable(tmp_path).snapshot
@@ -122,7 +124,7 @@ def test_a_bin_of_which_no_row_was_left_when_it_was_copied_is_no_file(tmp_path: 
     assert len(DeltaTable(tmp_path).snapshot.files) == 0
 
 
-def test_a_bin_of_which_a_file_is_gone_is_lost_whatever_was_marked(tmp_path: Path) -> None:
+def test_a_bin_with_a_removed_file_is_planned_again(tmp_path: Path) -> None:
     first, *_ = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({2})})
     before = DeltaTable(tmp_path).snapshot
@@ -157,7 +159,7 @@ def files_of(root: Path, version: int) -> list[str]:
     return names
 
 
-def test_rows_that_have_come_back_are_not_guessed_at(tmp_path: Path) -> None:
+def test_restored_rows_prevent_the_transfer_of_vectors(tmp_path: Path) -> None:
     # RESTORE restores a file's older vector.
     first, *_ = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({1, 2})})
@@ -167,7 +169,7 @@ def test_rows_that_have_come_back_are_not_guessed_at(tmp_path: Path) -> None:
     check(tmp_path, {2})
 
 
-def test_rows_that_the_log_has_counted_wrong_are_not_guessed_at(tmp_path: Path) -> None:
+def test_wrong_row_counts_prevent_the_transfer_of_vectors(tmp_path: Path) -> None:
     # A writer whose numRecords counts only the rows that a vector does not hide.
     first, second, _ = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({0})})
@@ -197,7 +199,7 @@ def test_decimals_in_the_statistics_stay_exact(tmp_path: Path) -> None:
 
 
 @given(st.sets(st.integers(0, 2**40), max_size=200) | st.builds(lambda n: set(range(0, n, 2)), st.integers(1, 40_000)))
-def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, positions: set[int]) -> None:
+def test_saved_vectors_are_loaded(tmp_path_factory: pytest.TempPathFactory, positions: set[int]) -> None:
     store = LocalStore(str(tmp_path_factory.getbasetemp() / "vectors"), fsync=False)
     bitmap = BitMap64(positions)
     assert [deletion_vector.load(store, descriptor) for descriptor in deletion_vector.save(store, [bitmap])] == [bitmap]

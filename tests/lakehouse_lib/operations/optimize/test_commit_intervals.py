@@ -77,7 +77,7 @@ def test_a_delete_during_a_later_group_is_not_undone(table: Path) -> None:
     assert files_of(table) == BINS - 2
 
 
-def test_a_group_of_which_every_file_is_gone_is_left_out(table: Path) -> None:
+def test_a_group_whose_files_were_all_removed_is_left_out(table: Path) -> None:
     writes: list[str] = []
 
     def other_writer(path: str) -> None:
@@ -92,7 +92,7 @@ def test_a_group_of_which_every_file_is_gone_is_left_out(table: Path) -> None:
     assert read_by_all(table)["id"].to_pylist() == [5, 5]
 
 
-def test_a_run_of_which_every_file_is_gone_commits_nothing(table: Path) -> None:
+def test_a_run_whose_files_were_all_removed_commits_nothing(table: Path) -> None:
     store = FaultStore(table, before={"put_if_absent": each(lambda: DeltaRs(table).delete())})
     assert compact(load_snapshot(store), ENGINE, min_commit_interval=0).version is None
     assert len(parquet_files(table)) == 2 * BINS
@@ -110,7 +110,7 @@ def test_finished_bins_are_deleted_after_an_error(table: Path) -> None:
 
 
 @pytest.mark.parametrize("interval", [-1, True, "10", float("nan"), float("inf")])
-def test_an_interval_that_is_no_number_of_seconds_is_refused(table: Path, interval: object) -> None:
+def test_an_interval_that_is_not_a_number_of_seconds_is_refused(table: Path, interval: object) -> None:
     with pytest.raises(InvalidArgumentError, match="min_commit_interval is"):
         DeltaTable(table).optimize.compact(min_commit_interval=interval)  # type: ignore[arg-type]
 

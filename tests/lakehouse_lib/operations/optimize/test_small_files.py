@@ -78,7 +78,7 @@ def test_a_file_is_rewritten_without_its_deleted_rows_once_they_are_many(
     assert DeltaTable(path).optimize.z_order(["noise"], target_size=size)["numFilesAlreadyClustered"] == 8
 
 
-def test_compaction_leaves_a_z_order_alone_and_merges_what_is_small_beside_it(z_ordered: tuple[Path, int]) -> None:
+def test_compaction_keeps_z_ordered_files_and_merges_small_ones(z_ordered: tuple[Path, int]) -> None:
     path, size = z_ordered
     before = files_delta_rs(path)
     append(path, 1_000, 2_000, 3_000)

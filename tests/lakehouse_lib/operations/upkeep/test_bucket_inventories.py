@@ -69,7 +69,7 @@ def test_a_manifest_names_the_objects(table: Path, tmp_path: Path, kind: str, be
     assert sorted(DeltaTable(table).to_pyarrow_table()["id"].to_pylist()) == [1, 1, 2]
 
 
-def test_a_file_that_is_younger_than_the_inventory_says_stays(table: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_younger_than_in_the_inventory_is_kept(table: Path, tmp_path: Path) -> None:
     """An inventory is of a day ago or of a week ago. A file of the same name may have been written since."""
     manifest = published(
         tmp_path / "copy", [("p=c/old+1 %.parquet", True, False), ("p=c/young.parquet", True, False)], "CSV"

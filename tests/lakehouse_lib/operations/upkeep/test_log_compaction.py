@@ -84,7 +84,7 @@ def test_delta_rs_writes_the_same_actions(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("versions", [(1, 1), (2, 1), (-1, 1), ("0", 1), (True, 2)])
-def test_versions_that_are_no_range_are_refused(tmp_path: Path, versions: Any) -> None:
+def test_versions_that_are_not_a_range_are_refused(tmp_path: Path, versions: Any) -> None:
     history_of_changes(tmp_path, 0, False)
     with pytest.raises(InvalidArgumentError, match="expected whole numbers"):
         DeltaTable(tmp_path).compact_logs(*versions)
@@ -106,7 +106,7 @@ def test_a_missing_commit_is_named(tmp_path: Path) -> None:
     assert not list((tmp_path / "_delta_log").glob("*.compacted.json"))
 
 
-def test_commits_after_the_open_version_may_have_a_feature_that_is_not_known(tmp_path: Path) -> None:
+def test_later_commits_may_have_an_unknown_feature(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"id": [1]}))
     table = DeltaTable(tmp_path)
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["unknownFeature"]}

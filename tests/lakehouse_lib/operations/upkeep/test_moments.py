@@ -40,7 +40,7 @@ def new_york() -> Iterator[None]:
     ],
     ids=["vacuum", "cleanup", "repair"],
 )
-def test_a_time_without_a_zone_is_utc(
+def test_a_time_without_a_time_zone_is_utc(
     tmp_path: Path, path: str, hours: int, deleted: Callable[[Snapshot, datetime], Sequence[str]]
 ) -> None:
     write_deltalake(tmp_path, longs(id=[1]))

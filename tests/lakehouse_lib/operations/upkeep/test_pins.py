@@ -65,7 +65,7 @@ def test_vacuum_spares_a_pinned_version_until_it_is_released(tmp_path: Path) -> 
         DeltaTable(tmp_path, version=1).to_pyarrow_table()
 
 
-def test_deletion_vectors_of_a_pinned_version_stay(tmp_path: Path) -> None:
+def test_deletion_vectors_of_a_pinned_version_are_kept(tmp_path: Path) -> None:
     write_deltalake(tmp_path, longs(id=[1, 2, 3]), configuration={"delta.enableDeletionVectors": "true"})
     table = DeltaTable(tmp_path)
     table.delete("id = 1")
@@ -141,7 +141,7 @@ def test_a_name_is_refused(tmp_path: Path, name: str) -> None:
     assert table.pins() == {}
 
 
-def test_what_is_gone_cannot_be_pinned(tmp_path: Path) -> None:
+def test_a_version_without_its_files_cannot_be_pinned(tmp_path: Path) -> None:
     table = overwritten(tmp_path)
     vacuumed(tmp_path)
     with pytest.raises(ObjectNotFoundError) as gone:
@@ -261,7 +261,7 @@ def test_an_expired_version_is_not_pinned(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("deleter", ["vacuum", "cleanup"])
-def test_a_pin_after_the_files_are_gone_is_deleted_again(
+def test_a_pin_after_the_deletion_of_files_is_withdrawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleter: str
 ) -> None:
     """The version was opened before a vacuum or a cleanup deleted parts of it."""

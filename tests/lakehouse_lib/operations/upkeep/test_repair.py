@@ -46,7 +46,7 @@ def objects(table):
     return sorted((meta.path, meta.size, meta.modified) for meta in table.store.walk())
 
 
-def test_a_sound_table_has_nothing_to_mend(table):
+def test_a_sound_table_needs_no_repair(table):
     before = objects(table)
     result = repair(table.snapshot)
     assert result.is_sound
@@ -57,7 +57,7 @@ def test_a_sound_table_has_nothing_to_mend(table):
     assert objects(table) == before
 
 
-def test_missing_data_files_are_taken_out_of_the_log(table):
+def test_missing_data_files_are_removed_from_the_log(table):
     files = table.files()["path"].to_pylist()
     table.store.delete_many(files[:2])
     before = objects(table)
@@ -77,7 +77,7 @@ def test_missing_data_files_are_taken_out_of_the_log(table):
     assert repair(table.snapshot).is_sound
 
 
-def test_a_link_to_a_file_that_is_gone_is_a_missing_file(table, tmp_path):
+def test_a_broken_link_is_a_missing_file(table, tmp_path):
     files = table.files()["path"].to_pylist()
     targets = [tmp_path.with_name(f"kept-{number}") for number in range(2)]
     for path, place in zip(files, targets, strict=False):
@@ -106,7 +106,7 @@ def test_a_restored_file_and_the_version_before_bring_the_rows_back(table, tmp_p
     assert read_delta_rs(table.table_uri).equals(read_duckdb(table.table_uri))
 
 
-def test_it_removes_what_delta_rs_removes(tmp_path):
+def test_repair_removes_the_files_that_delta_rs_removes(tmp_path):
     from deltalake import DeltaTable as DeltaRsTable
 
     for name in ("ours", "theirs"):
@@ -122,7 +122,7 @@ def test_it_removes_what_delta_rs_removes(tmp_path):
     assert ids(DeltaTable(tmp_path / "ours")) == ids(DeltaTable(tmp_path / "theirs")) == [3, 4, 5]
 
 
-def test_a_listing_that_lacks_a_file_is_not_believed_alone(table, monkeypatch):
+def test_a_file_that_a_listing_lacks_is_checked_again(table, monkeypatch):
     """In some stores a listing shows a new object late."""
     original = LocalStore.walk
     hidden = table.files()["path"].to_pylist()[:3]
@@ -148,7 +148,7 @@ def test_a_missing_file_that_another_writer_removed_is_a_conflict(table, monkeyp
     assert len(ids(table)) == 33
 
 
-def test_an_append_only_table_is_mended_whole_or_not_at_all(tmp_path):
+def test_an_append_only_table_with_missing_files_is_not_repaired(tmp_path):
     write_deltalake(tmp_path, rows(0), configuration={"delta.appendOnly": "true"})
     table = DeltaTable(tmp_path)
     table.store.delete_many(table.files()["path"].to_pylist())
@@ -159,7 +159,7 @@ def test_an_append_only_table_is_mended_whole_or_not_at_all(tmp_path):
     assert (tmp_path / "_delta_log" / "_last_checkpoint").read_text() == "torn"
 
 
-def test_a_missing_deletion_vector_is_told_and_left(tmp_path):
+def test_a_missing_deletion_vector_is_only_reported(tmp_path):
     log = Log(tmp_path)
     vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 1, "sizeInBytes": 36,
               "cardinality": 1}  # fmt: skip
@@ -171,7 +171,7 @@ def test_a_missing_deletion_vector_is_told_and_left(tmp_path):
     assert repair(table.snapshot, dry_run=False).version is None
 
 
-def test_files_of_another_folder_are_only_looked_at_where_that_is_allowed(tmp_path):
+def test_files_of_another_folder_are_checked_only_if_allowed(tmp_path):
     log = Log(tmp_path / "t")
     line = log.add(log.file("a", [1]))
     other = json.loads(json.dumps(line))
@@ -188,7 +188,7 @@ def test_files_of_another_folder_are_only_looked_at_where_that_is_allowed(tmp_pa
 
 
 @pytest.mark.parametrize("wrong", [{"numFiles": 99}, {"tableSizeBytes": 1}, {"metadata": None}])
-def test_wrong_checksums_go(table, wrong):
+def test_wrong_checksums_are_deleted(table, wrong):
     path = file_names.checksum(11)
     body = json.loads(table.store.read(path)) | wrong
     table.store.put(path, json.dumps(body).encode())
@@ -201,7 +201,7 @@ def test_wrong_checksums_go(table, wrong):
 @pytest.mark.parametrize(
     "hint", some_slow([b"", b'{"version": 99, "size": 1}', b"{", b'{"version": 7, "size": 1}', b"[]"], 2)
 )
-def test_a_pointer_to_nothing_goes(table, hint):
+def test_a_hint_to_a_missing_checkpoint_is_deleted(table, hint):
     assert repair(table.snapshot).last_checkpoint is None
     table.store.put(file_names.LAST_CHECKPOINT, hint)
     assert repair(table.snapshot).last_checkpoint is not None
@@ -214,7 +214,7 @@ def test_a_pointer_to_nothing_goes(table, hint):
     assert read_hint(table.store) == 20
 
 
-def test_a_pointer_goes_with_the_checkpoint_it_names(table):
+def test_a_hint_is_deleted_with_its_checkpoint(table):
     table.store.put(file_names.checkpoint(10), b"PAR1 torn")
     report = table.repair()
     assert list(report["checkpoints_unreadable"]) == [file_names.checkpoint(10)]
@@ -225,7 +225,7 @@ def test_a_pointer_goes_with_the_checkpoint_it_names(table):
 
 
 @pytest.mark.parametrize("size", [0, 100, 10_000])
-def test_a_data_file_of_another_size_is_told_and_left(table, size):
+def test_a_data_file_of_another_size_is_only_reported(table, size):
     path = table.files()["path"].to_pylist()[3]
     logged_size = table.store.head(path).size
     table.store.put(path, b"x" * size)
@@ -238,14 +238,14 @@ def test_a_data_file_of_another_size_is_told_and_left(table, size):
 @pytest.mark.parametrize(
     ("gone", "holes"), [([], []), ([5], ["5"]), ([2, 3, 4, 7], ["2 to 4", "7"]), ([0, 1], []), ([0, 1, 3], ["3"])]
 )
-def test_holes_in_the_log_are_told(table, gone, holes):
+def test_gaps_in_the_log_are_reported(table, gone, holes):
     table.store.delete_many([file_names.commit(version) for version in gone])
     assert table.repair(dry_run=False)["commits_missing"] == holes
     assert len(ids(table)) == 36
 
 
 @pytest.mark.parametrize("length", [0, 40])
-def test_torn_commits_under_a_checkpoint_are_told(table, length):
+def test_truncated_commits_before_a_checkpoint_are_reported(table, length):
     truncated = {version: file_names.commit(version) for version in (3, 7)}
     for path in truncated.values():
         table.store.put(path, table.store.read(path)[:length])
@@ -280,7 +280,7 @@ def test_a_table_that_cannot_be_opened_has_a_report_by_an_older_version(table, d
     assert {meta.path for meta in table.store.walk()} == before
 
 
-def test_temporary_files_older_than_a_day_go(table):
+def test_temporary_files_older_than_a_day_are_deleted(table):
     path = f"{file_names.LOG}/.{3:020d}.json.{'0a' * 16}.tmp"
     table.store.put(path, b"{")
     assert repair(table.snapshot).is_sound
@@ -291,7 +291,7 @@ def test_temporary_files_older_than_a_day_go(table):
 
 
 @pytest.mark.parametrize("kind", some_slow([*KINDS], 1))
-def test_a_checkpoint_that_cannot_be_read_goes_while_the_commits_are_there(tmp_path, kind):
+def test_an_unreadable_checkpoint_is_deleted_if_the_commits_exist(tmp_path, kind):
     log = PastLog(tmp_path).commits(12)
     for version in range(12):
         for path in log.live[version]:
@@ -309,7 +309,7 @@ def test_a_checkpoint_that_cannot_be_read_goes_while_the_commits_are_there(tmp_p
     assert repair(load_snapshot(log.store)).checkpoints_unreadable == {}
 
 
-def test_a_checkpoint_that_the_commits_cannot_replace_is_left(tmp_path):
+def test_an_unreadable_checkpoint_without_commits_is_kept(tmp_path):
     log = PastLog(tmp_path).commits(12)
     for path in log.live[11]:
         (tmp_path / path).write_bytes(b"0123456789")
@@ -325,7 +325,7 @@ def test_a_checkpoint_that_the_commits_cannot_replace_is_left(tmp_path):
     assert log.store.head(path) is not None
 
 
-def test_what_a_cleanup_takes_meanwhile_is_not_reported(tmp_path, monkeypatch):
+def test_files_that_a_concurrent_cleanup_deletes_are_not_reported(tmp_path, monkeypatch):
     log = PastLog(tmp_path).commits(21)
     log.checkpoint(5, "parts")
     log.checkpoint(15, "classic")
@@ -349,7 +349,7 @@ def test_what_a_cleanup_takes_meanwhile_is_not_reported(tmp_path, monkeypatch):
     assert report.checkpoints_unreadable == {}
 
 
-def test_parts_without_the_others_go(tmp_path):
+def test_incomplete_multi_part_checkpoints_are_deleted(tmp_path):
     log = PastLog(tmp_path).commits(6)
     for path in log.live[5]:
         (tmp_path / path).write_bytes(b"0123456789")
@@ -362,7 +362,7 @@ def test_parts_without_the_others_go(tmp_path):
     assert log.store.head(second) is None
 
 
-def test_parts_of_a_checkpoint_that_may_be_on_its_way_are_left(tmp_path):
+def test_young_parts_of_a_checkpoint_are_kept(tmp_path):
     log = PastLog(tmp_path).commits(6)
     for path in log.live[5]:
         (tmp_path / path).write_bytes(b"0123456789")
@@ -373,7 +373,7 @@ def test_parts_of_a_checkpoint_that_may_be_on_its_way_are_left(tmp_path):
     assert log.store.head(second) is not None
 
 
-def test_everything_at_once_is_mended_at_once(table):
+def test_all_kinds_of_damage_are_repaired_in_one_run(table):
     store = table.store
     missing = table.files()["path"].to_pylist()[0]
     temporary = f"{file_names.LOG}/.x.{'0a' * 16}.tmp"

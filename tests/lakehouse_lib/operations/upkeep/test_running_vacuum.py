@@ -52,7 +52,7 @@ def test_an_old_version_is_refused_while_a_vacuum_deletes(table: Path, verb: Ver
     assert not Path(f"{table}-0").exists()
 
 
-def test_the_end_of_an_earlier_vacuum_hides_no_running_vacuum(table: Path) -> None:
+def test_the_end_of_an_earlier_vacuum_does_not_hide_a_running_vacuum(table: Path) -> None:
     for operation in ("VACUUM START", "VACUUM END", "VACUUM START"):
         snapshot = DeltaTable(table).snapshot
         OptimisticTransaction(snapshot, snapshot.store, operation, {}).commit()

@@ -44,7 +44,7 @@ def in_days(days: float) -> datetime:
     return datetime.now(UTC) + timedelta(days=days)
 
 
-def test_a_table_opened_through_a_link_keeps_what_its_log_calls_by_the_real_name(table: Path, tmp_path: Path) -> None:
+def test_a_table_opened_through_a_link_keeps_files_with_absolute_paths(table: Path, tmp_path: Path) -> None:
     log = table / "_delta_log"
     for commit in log.glob("*.json"):
         commit.write_text(commit.read_text().replace('"path":"part', f'"path":"file://{table}/part'))
@@ -55,7 +55,7 @@ def test_a_table_opened_through_a_link_keeps_what_its_log_calls_by_the_real_name
     assert {file for file in before if file.name in live_names} <= parquet_files(table)
 
 
-def test_a_name_that_is_not_utf8_is_told(table: Path) -> None:
+def test_a_name_that_is_not_utf8_is_refused(table: Path) -> None:
     Path(os.fsdecode(os.fsencode(table) + b"/\xff.parquet")).write_bytes(b"PAR1")
     with pytest.raises(StoreError, match="not UTF-8"):
         vacuum(load_snapshot(open_store(table)), now=in_days(8))
@@ -86,7 +86,7 @@ def test_a_dry_run_and_a_run_with_nothing_to_do_leave_no_trace(table: Path) -> N
     assert load_snapshot(snapshot.store).version == snapshot.version
 
 
-def test_the_history_tells_when_files_went(table: Path) -> None:
+def test_the_history_has_the_vacuums(table: Path) -> None:
     snapshot = load_snapshot(open_store(table))
     vacuum(snapshot, retention_hours=0, enforce_retention_duration=False, dry_run=False, now=in_days(1))
     end, start = history(snapshot.store, 2)
@@ -96,7 +96,7 @@ def test_the_history_tells_when_files_went(table: Path) -> None:
     assert DeltaTable(table).history(1)[0]["operation"] == "VACUUM END"
 
 
-def test_less_than_the_tables_retention_has_to_be_said_out_loud(table: Path) -> None:
+def test_less_than_the_retention_of_the_table_needs_an_explicit_argument(table: Path) -> None:
     snapshot = load_snapshot(open_store(table))
     with pytest.raises(RetentionError) as refused:
         vacuum(snapshot, retention_hours=24)
@@ -108,12 +108,12 @@ def test_less_than_the_tables_retention_has_to_be_said_out_loud(table: Path) -> 
 
 
 @pytest.mark.parametrize("hours", [-1, float("nan"), float("inf"), 10**30, True, "7"])
-def test_a_retention_that_is_none_is_refused(table: Path, hours: float) -> None:
+def test_a_retention_that_is_not_valid_is_refused(table: Path, hours: float) -> None:
     with pytest.raises(InvalidArgumentError, match=re.escape(f"retention_hours is {hours!r}; expected")):
         vacuum(load_snapshot(open_store(table)), retention_hours=hours, enforce_retention_duration=False)
 
 
-def test_the_tables_own_retention_counts(table: Path) -> None:
+def test_the_retention_of_the_table_is_the_default(table: Path) -> None:
     DeltaTable(table).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 2 days"})
     snapshot = load_snapshot(open_store(table))
     assert vacuum(snapshot, now=in_days(1.9)).files == ()
@@ -122,7 +122,7 @@ def test_the_tables_own_retention_counts(table: Path) -> None:
         vacuum(snapshot, retention_hours=47)
 
 
-def test_more_than_the_tables_retention_is_kept_though_checkpoints_forget(table: Path) -> None:
+def test_a_longer_retention_keeps_files_whose_removes_were_dropped(table: Path) -> None:
     """Checkpoints of the table drop removes after two days; a vacuum of eight days keeps a file removed after five."""
     DeltaTable(table).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 2 days"})
     days_ago = 3 * 86_400
@@ -195,7 +195,7 @@ def test_an_old_snapshot_decides_by_the_latest_version(table: Path) -> None:
     assert parquet_files(table) == files_delta_rs(table)
 
 
-def test_an_old_snapshot_whose_next_commits_are_cleaned_up_does_too(table: Path) -> None:
+def test_an_old_snapshot_decides_by_the_latest_version_after_a_cleanup(table: Path) -> None:
     old = load_snapshot(open_store(table), 1)
     DeltaTable(table).create_checkpoint()
     for version in range(3):
@@ -219,7 +219,7 @@ def test_a_commit_during_the_listing_keeps_its_files(table: Path, monkeypatch: p
     assert 99 in read_delta_rs(table)["id"].to_pylist()
 
 
-def test_an_unknown_writer_feature_is_refused_before_anything_goes(table: Path) -> None:
+def test_an_unknown_writer_feature_is_refused_before_a_deletion(table: Path) -> None:
     files = parquet_files(table)
     protocol = {
         "minReaderVersion": 3,
@@ -249,7 +249,7 @@ def test_files_with_odd_partition_folders(tmp_path: Path) -> None:
     assert len(parquet_files(root)) == 7
 
 
-def test_a_vacuum_that_dies_half_way_can_be_run_again(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_vacuum_can_be_run_again(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = load_snapshot(open_store(table))
     unlink, gone = os.unlink, list[str]()
 
@@ -269,7 +269,7 @@ def test_a_vacuum_that_dies_half_way_can_be_run_again(table: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_change_files_go_after_the_retention(tmp_path: Path, full: bool) -> None:
+def test_change_files_are_deleted_after_the_retention(tmp_path: Path, full: bool) -> None:
     rows = pa.table({"id": [1, 2, 3]})
     write_deltalake(tmp_path, rows, configuration={"delta.enableChangeDataFeed": "true"})
     DeltaTable(tmp_path).update({"id": "id + 10"}, predicate="id = 1")
@@ -353,7 +353,7 @@ def test_the_hint_of_an_earlier_table_in_the_folder_is_ignored(table: Path) -> N
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_what_a_pin_has_kept_is_removed_later_without_a_listing(table: Path, full: bool) -> None:
+def test_files_of_a_released_pin_are_deleted_by_a_lite_vacuum(table: Path, full: bool) -> None:
     opened = OurTable(table)
     opened.pin("first", 0)
     checkpoint(load_snapshot(open_store(table)))

@@ -242,7 +242,7 @@ def test_an_inventory_in_place_of_a_listing(table: Path, tmp_path: Path, kind: s
     assert not (table / "_delta_log" / "_last_vacuum_info").exists()
 
 
-def test_an_inventory_without_the_logs_of_inner_tables(table: Path, tmp_path: Path) -> None:
+def test_an_inventory_lists_no_logs_of_inner_tables(table: Path, tmp_path: Path) -> None:
     paths = [str(path.relative_to(table)) for path in table.rglob("*.parquet")]
     rows = {"path": paths, "size": [1] * len(paths), "modificationTime": [0] * len(paths)}
     reader = pa.table(rows).to_reader()
@@ -251,7 +251,7 @@ def test_an_inventory_without_the_logs_of_inner_tables(table: Path, tmp_path: Pa
     assert parquet_files(table) == files_delta_rs(table) | set((table / "inner").glob("*.parquet"))
 
 
-def test_what_is_no_inventory(table: Path, tmp_path: Path) -> None:
+def test_an_invalid_inventory_is_refused(table: Path, tmp_path: Path) -> None:
     snapshot = load_snapshot(LocalStore(str(table)))
     (tmp_path / "torn.parquet").write_bytes(b"PAR1")
     (tmp_path / "headless.csv").write_text("b,p=1/x.parquet,3\n")

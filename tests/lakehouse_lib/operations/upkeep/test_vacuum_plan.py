@@ -40,7 +40,7 @@ def planned(stored: pa.Table, files: pa.Table, tombstones: pa.Table, *partition_
     return sorted(path for table in unneeded for path in table["path"].to_pylist())
 
 
-def test_a_file_goes_when_its_removal_is_past_the_retention_or_nobody_knows_it_and_it_is_old() -> None:
+def test_expired_and_old_unknown_files_are_deleted() -> None:
     stored = objects(
         ("live.parquet", OLD),
         ("removed-long-ago.parquet", YOUNG),
@@ -61,7 +61,7 @@ def test_a_file_goes_when_its_removal_is_past_the_retention_or_nobody_knows_it_a
     ]
 
 
-def test_a_file_that_came_back_after_its_removal_stays() -> None:
+def test_a_file_that_was_added_again_is_kept() -> None:
     assert planned(objects(("a.parquet", OLD)), live("a.parquet"), removed(("a.parquet", OLD))) == []
 
 
@@ -69,7 +69,7 @@ def test_a_file_that_came_back_after_its_removal_stays() -> None:
     "spelling",
     ["a%20b/c%2520d", "/tables/t/a b/c%2520d", "file:/tables/t/a%20b/c%2520d", "file:///tables/t/a%20b/c%2520d"],
 )
-def test_a_file_is_one_file_however_the_log_spells_it(spelling: str) -> None:
+def test_all_spellings_of_a_path_are_one_file(spelling: str) -> None:
     if spelling.startswith("/"):
         spelling = spelling.replace(" ", "%20")
     assert planned(objects(("a b/c%20d", OLD)), live(spelling), removed()) == []
@@ -77,18 +77,18 @@ def test_a_file_is_one_file_however_the_log_spells_it(spelling: str) -> None:
     assert planned(objects(("a b/c%20d", OLD)), live(), removed((spelling, OLD))) == ["a b/c%20d"]
 
 
-def test_a_reference_out_of_the_table_may_lead_back_in_by_another_name() -> None:
+def test_an_outside_path_keeps_the_file_of_its_name() -> None:
     elsewhere = live("file:///link/to/t/x%20y.parquet", "s3://bucket/y.parquet")
     stored = objects(("p=1/x y.parquet", OLD), ("y.parquet", OLD), ("z.parquet", OLD))
     assert planned(stored, elsewhere, removed(("/other/z.parquet", OLD))) == ["z.parquet"]
 
 
-def test_a_reference_from_elsewhere_keeps_a_name_that_has_a_percent_sign_in_it() -> None:
+def test_an_outside_path_keeps_a_file_with_a_percent_sign() -> None:
     stored = objects(("a%20b.parquet", OLD), ("c.parquet", OLD))
     assert planned(stored, live("file:///link/to/t/a%2520b.parquet"), removed()) == ["c.parquet"]
 
 
-def test_hidden_folders_stay_but_for_those_that_hold_data() -> None:
+def test_hidden_folders_are_kept_unless_they_hold_data() -> None:
     stored = objects(
         ("_ingest/orders/1.json", OLD),
         (".hidden/a.parquet", OLD),
@@ -107,7 +107,7 @@ def test_hidden_folders_stay_but_for_those_that_hold_data() -> None:
     ]
 
 
-def test_what_a_killed_spark_job_left_goes() -> None:
+def test_files_of_a_killed_spark_job_are_deleted() -> None:
     stored = objects(
         ("spark_write=1/_temporary/0/_temporary/attempt_1/part-0.parquet", OLD),
         ("spark_write=2/_temporary/0/_temporary/attempt_1/part-0.parquet", YOUNG),
@@ -115,21 +115,21 @@ def test_what_a_killed_spark_job_left_goes() -> None:
     assert planned(stored, live(), removed()) == ["spark_write=1/_temporary/0/_temporary/attempt_1/part-0.parquet"]
 
 
-def test_a_checksum_goes_with_its_file_and_not_without() -> None:
+def test_a_checksum_is_deleted_only_with_its_file() -> None:
     stored = objects(
         ("p=1/a.parquet", OLD), ("p=1/.a.parquet.crc", YOUNG), ("b.parquet", YOUNG), (".b.parquet.crc", OLD)
     )
     assert planned(stored, live(), removed()) == ["p=1/.a.parquet.crc", "p=1/a.parquet"]
 
 
-def test_a_table_inside_the_table_stays() -> None:
+def test_an_inner_table_is_kept() -> None:
     stored = objects(
         ("inner/_delta_log/00000000000000000000.json", OLD), ("inner/p=1/a.parquet", OLD), ("innermost", OLD)
     )
     assert planned(stored, live(), removed()) == ["innermost"]
 
 
-def test_what_makes_the_folder_an_iceberg_table_too_stays() -> None:
+def test_iceberg_metadata_is_kept() -> None:
     """Converters write this metadata beside the Delta log, for the same data files."""
     stored = objects(
         ("metadata/v2.metadata.json", OLD),

@@ -105,7 +105,7 @@ def test_compaction_does_not_cluster(tmp_path: Path) -> None:
     assert set(providers(table)) == {"lakehouse"}
 
 
-def test_a_table_that_was_never_clustered_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_table_that_was_never_clustered_is_unchanged(tmp_path: Path) -> None:
     write_deltalake(tmp_path, rows())
     table = DeltaTable(tmp_path)
     table.alter.cluster_by(None)
@@ -115,14 +115,14 @@ def test_a_table_that_was_never_clustered_stays_as_it_is(tmp_path: Path) -> None
     assert table.detail()["clusteringColumns"] == []
 
 
-def test_a_clustered_table_takes_no_other_columns(tmp_path: Path) -> None:
+def test_a_clustered_table_refuses_other_columns(tmp_path: Path) -> None:
     table = clustered(tmp_path)
     code = "DELTA_CLUSTERING_WITH_ZORDER_BY"
     for columns in (["id"], ["x"], ["x", "y", "id"]):
         refused(InvalidArgumentError, code, lambda columns=columns: table.optimize.z_order(columns))
 
 
-def test_files_of_another_engine_stay(tmp_path: Path) -> None:
+def test_clustered_files_of_another_engine_are_kept(tmp_path: Path) -> None:
     table = clustered(tmp_path)
     log = sorted((tmp_path / "_delta_log").glob("*.json"))[-1]
     lines = [json.loads(line) for line in log.read_text().splitlines()]

@@ -64,7 +64,7 @@ def test_a_point_on_either_column_reads_a_third_of_the_files(table, exchange_eng
             assert read_by(metadata, column, value) <= 32 / 3
 
 
-def test_the_log_says_what_happened(table, exchange_engine):
+def test_the_commit_has_the_parameters_and_metrics(table, exchange_engine):
     z_order(
         snapshot_of(table),
         exchange_engine,
@@ -275,7 +275,7 @@ def test_more_files_than_are_sampled(tmp_path, monkeypatch):
         DeltaTable(uri).restore(49)
 
 
-def test_statistics_may_be_missing(tmp_path):
+def test_files_without_statistics_are_z_ordered(tmp_path):
     data = rows(6_000)
     uri = str(tmp_path / "table")
     for start in range(0, 6_000, 1_000):
@@ -303,7 +303,7 @@ def test_columns_added_later_are_null_before(tmp_path, exchange_engine):
     assert read_delta_rs(uri) == before
 
 
-def test_one_file_that_fits_is_left_alone(tmp_path, exchange_engine):
+def test_one_file_within_the_target_is_not_rewritten(tmp_path, exchange_engine):
     uri = make(tmp_path / "table", rows(100), files=1)
     result = z_order(snapshot_of(uri), exchange_engine, ["customer"])
     assert (
@@ -318,14 +318,14 @@ def test_one_file_that_fits_is_left_alone(tmp_path, exchange_engine):
     assert DeltaTable(uri).version() == 0
 
 
-def test_an_empty_table_is_left_alone(tmp_path, exchange_engine):
+def test_an_empty_table_is_not_rewritten(tmp_path, exchange_engine):
     uri = str(tmp_path / "table")
     DeltaTable.create(uri, rows(1).schema)
     assert z_order(snapshot_of(uri), exchange_engine, ["customer"]).metrics["totalConsideredFiles"] == 0
     assert DeltaTable(uri).version() == 0
 
 
-def test_files_without_rows_vanish(tmp_path):
+def test_files_without_rows_are_removed(tmp_path):
     uri = make(tmp_path / "table", rows(2_000), files=2)
     empty = Path(uri) / "empty.parquet"
     pq.write_table(rows(0), empty)

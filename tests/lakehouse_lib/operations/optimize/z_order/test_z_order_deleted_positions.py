@@ -70,7 +70,7 @@ def z_order_by_x_and_y(before: Snapshot, engine: Engine, files: int = 4) -> Chan
     return z_order(before, engine, ["x", "y"], target_size=size)
 
 
-def test_marks_go_on_to_the_files_that_the_rows_are_in_now(tmp_path: Path, exchange_engine: Engine) -> None:
+def test_deleted_rows_stay_deleted_in_the_clustered_files(tmp_path: Path, exchange_engine: Engine) -> None:
     first, second, third, fourth, *_ = table(tmp_path)
     old = {0, 5, ROWS - 1}
     delete_by_vector(tmp_path, {first: inline(old), third: inline({7})})
@@ -91,7 +91,7 @@ def test_marks_go_on_to_the_files_that_the_rows_are_in_now(tmp_path: Path, excha
 
 
 @pytest.mark.slow
-def test_somebody_deletes_meanwhile(tmp_path: Path, exchange_engine: Engine) -> None:
+def test_concurrent_deletes_during_z_order(tmp_path: Path, exchange_engine: Engine) -> None:
     first, *_ = table(tmp_path)
     delete_by_vector(tmp_path, {first: inline({0})})  # enables the feature
     command = [sys.executable, "-m", "tests.marking_writer", str(tmp_path), "1", "9"]
@@ -120,7 +120,7 @@ def test_a_partition_that_lost_a_file_is_left_out_and_the_other_has_its_marks(tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("remembered", "looks"), [(3 * ROWS, 1), (3 * ROWS - 2, 2)], ids=["remembered", "too many"])
-def test_what_is_marked_while_marks_are_looked_for(
+def test_deletes_during_the_search_of_deleted_positions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: int, looks: int
 ) -> None:
     first, second, *_, last = table(tmp_path)
@@ -147,7 +147,7 @@ def test_what_is_marked_while_marks_are_looked_for(
     assert looked_at == [first_group] * looks + [last_group]
 
 
-def test_a_partition_that_never_stands_still_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_with_endless_deletes_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, *_ = table(tmp_path, 2, 50)
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
@@ -167,7 +167,7 @@ def test_a_partition_that_never_stands_still_is_left_out(tmp_path: Path, monkeyp
     check(tmp_path, set(marked), 200)
 
 
-def test_files_of_which_no_row_is_left_are_not_added(tmp_path: Path) -> None:
+def test_files_without_visible_rows_are_not_added(tmp_path: Path) -> None:
     first, second, *_ = table(tmp_path, 2, 50)
     delete_by_vector(tmp_path, {first: inline({0})})
     before = DeltaTable(tmp_path).snapshot
@@ -178,7 +178,7 @@ def test_files_of_which_no_row_is_left_are_not_added(tmp_path: Path) -> None:
     check(tmp_path, set(range(100)), 200)
 
 
-def test_rows_that_have_come_back_are_not_guessed_at(tmp_path: Path) -> None:
+def test_restored_rows_prevent_the_transfer_of_vectors(tmp_path: Path) -> None:
     first, *_ = table(tmp_path, 2, 50)
     delete_by_vector(tmp_path, {first: inline({1, 2})})
     before = DeltaTable(tmp_path).snapshot
@@ -188,9 +188,7 @@ def test_rows_that_have_come_back_are_not_guessed_at(tmp_path: Path) -> None:
     check(tmp_path, {2}, 200)
 
 
-def test_other_partitions_do_not_fail_with_marks_that_cannot_be_found(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unreadable_vector_fails_only_its_partition(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first, *_ = table(tmp_path, 2, 50)
     (lost,) = in_file(tmp_path, {1})
     delete_by_vector(tmp_path, {first: lost})
@@ -214,7 +212,7 @@ def test_other_partitions_do_not_fail_with_marks_that_cannot_be_found(
     [lambda rows: rows.slice(1), lambda rows: rows.take(pa.array(range(len(rows))[::-1]))],
     ids=["fewer", "in another order"],
 )
-def test_a_table_that_is_not_the_one_that_was_written_gets_no_marks(
+def test_rows_that_differ_from_the_written_rows_get_no_deletion_vectors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, otherwise: Callable[[pa.Table], pa.Table]
 ) -> None:
     first, *_ = table(tmp_path, 2, 50)
@@ -242,7 +240,7 @@ def histories(draw: st.DrawFn) -> Mapping[str, Any]:
 
 @pytest.mark.slow
 @given(histories(), st.sampled_from([["x"], ["y"], ["x", "y"], ["y", "x"]]), st.sampled_from([0, 1 << 24]))
-def test_whichever_rows_are_marked_those_are_gone(
+def test_exactly_the_deleted_rows_are_missing(
     tmp_path_factory: pytest.TempPathFactory, history: Mapping[str, Any], columns: list[str], remembered: int
 ) -> None:
     root = tmp_path_factory.mktemp("marked")
@@ -291,7 +289,7 @@ def test_whichever_rows_are_marked_those_are_gone(
     assert sorted(left) == [k for k in range(sum(map(len, history["files"]))) if k not in gone]
 
 
-def test_nothing_left_of_a_table_of_one_partition(tmp_path: Path) -> None:
+def test_all_rows_are_deleted_during_a_z_order(tmp_path: Path) -> None:
     for number in range(2):
         write_deltalake(tmp_path, pa.table({"k": range(number * 10, number * 10 + 10), "x": [1] * 10}), mode="append")
     path, other_path = sorted(DeltaTable(tmp_path).snapshot.files["path"].to_pylist())
@@ -305,7 +303,7 @@ def test_nothing_left_of_a_table_of_one_partition(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("remembered", [100, 0])
-def test_marks_find_their_file_though_no_row_went_to_another(
+def test_deleted_positions_are_found_in_a_file_of_equal_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remembered: int
 ) -> None:
     for number in range(3):

@@ -54,7 +54,7 @@ def test_a_target_size_is_positive(table, size):
         z_order(snapshot_of(table), ArrowEngine(), ["customer"], target_size=size)
 
 
-def test_the_loser_of_a_race_for_the_files_plans_again_and_leaves_nothing_behind(table):
+def test_the_loser_of_a_race_plans_again_and_leaves_no_files(table):
     snapshot = snapshot_of(table)
     DeltaTable(table).delete("id < 10", commit_properties=PeerCommitProperties())
     version = DeltaTable(table).version()
@@ -64,7 +64,7 @@ def test_the_loser_of_a_race_for_the_files_plans_again_and_leaves_nothing_behind
     assert on_disk == names
 
 
-def test_an_append_meanwhile_stays(table, exchange_engine):
+def test_a_concurrent_append_is_kept(table, exchange_engine):
     snapshot = snapshot_of(table)
     write_deltalake(table, rows(500, seed=2), mode="append")
     before = read_delta_rs(table)

@@ -106,7 +106,7 @@ def test_text_without_words_has_one_key():
     [pa.binary(), pa.list_(pa.int8()), pa.map_(pa.string(), pa.string()), pa.struct([("a", pa.int8())]), pa.null()],
     ids=str,
 )
-def test_types_without_an_order_are_told(kind):
+def test_types_without_an_order_are_recognized(kind):
     assert not has_order(kind)
     assert all(has_order(data_type) for data_type in VALUES)
 

@@ -143,13 +143,13 @@ def test_the_tree_is_plain_data():
     assert np.array_equal(assign(json.loads(json.dumps(tree)), keys), assign(tree, keys))
 
 
-def test_the_greatest_key_of_the_type_is_a_key_like_others():
+def test_the_greatest_key_of_the_type_has_a_leaf():
     keys = np.array([1, 2, 3, np.iinfo(np.int64).max] * 100)
     leaves = assign(split([keys], 4), [keys])
     assert len(set(leaves.tolist())) == 4
 
 
-def test_rows_the_sample_did_not_show_have_a_leaf():
+def test_rows_outside_the_sample_have_a_leaf():
     sample = np.arange(100, 200)
     tree = split([sample], 4)
     leaves = assign(tree, [np.array([-(2**40), 0, 150, 2**40])])
@@ -157,7 +157,7 @@ def test_rows_the_sample_did_not_show_have_a_leaf():
     assert leaves[3] == 3
 
 
-def test_nothing_to_cut():
+def test_empty_and_constant_keys_are_not_cut():
     empty = np.empty(0, np.int64)
     assert split([empty], 3)["files"] == [3]
     assert len(assign(split([empty], 3), [empty])) == 0

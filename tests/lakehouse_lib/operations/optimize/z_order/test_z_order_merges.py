@@ -231,7 +231,7 @@ def test_a_tree_without_files_is_deleted_after_the_retention(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_an_attempt_that_loses_leaves_no_tree(tmp_path: Path) -> None:
+def test_a_lost_attempt_leaves_no_tree(tmp_path: Path) -> None:
     table = Growing(tmp_path)
     trees = table.trees
     snapshot = DeltaTable(tmp_path).snapshot
@@ -348,7 +348,7 @@ def test_after_ten_rounds_as_many_files_are_skipped_as_after_a_full_run(tmp_path
 
 
 @pytest.mark.slow
-def test_the_experiment_of_the_paper(tmp_path: Path) -> None:
+def test_skipped_files_reach_the_shares_of_the_paper(tmp_path: Path) -> None:
     """100 files, 4 uniform columns, points (VLDB 2020, figure 8: 67, 60, 47 and 44% skipped; the bound is 68.4%)."""
     random = np.random.default_rng(4)
     columns = ["a", "b", "c", "d"]

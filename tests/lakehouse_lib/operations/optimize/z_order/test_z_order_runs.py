@@ -92,7 +92,7 @@ def test_five_percent_of_new_rows_are_all_that_is_written(table: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_few_rows_a_day_neither_pile_up_nor_are_rewritten_each_day(table: Path) -> None:
+def test_small_daily_appends_are_merged_but_not_rewritten_daily(table: Path) -> None:
     size = target(table, 4)
     DeltaTable(table).optimize.z_order(BY, target_size=size)
     big = files_delta_rs(table)
@@ -139,7 +139,7 @@ def test_other_columns_or_another_file_size_z_order_all_files_again(
     assert len(runs(table)) == 1
 
 
-def test_partitions_are_judged_one_by_one(tmp_path: Path) -> None:
+def test_each_partition_is_planned_separately(tmp_path: Path) -> None:
     data = rows(8_000).append_column("day", pa.array(["a", "b"] * 4_000))
     write_files(tmp_path, data, files=4, writer=write_deltalake, partition_by=["day"])
     size = target(tmp_path, 8)
@@ -223,7 +223,7 @@ def test_a_file_with_many_deleted_rows_is_z_ordered_again_though_it_is_alone(tab
     assert delta.optimize.z_order(BY, target_size=size)["numFilesRemoved"] == 0
 
 
-def test_a_conflict_costs_a_partition_and_the_next_run_does_that_one_alone(tmp_path: Path) -> None:
+def test_the_next_run_rewrites_only_a_partition_with_a_conflict(tmp_path: Path) -> None:
     data = rows(8_000).append_column("day", pa.array(["a", "b"] * 4_000))
     write_files(tmp_path, data, files=4, writer=write_deltalake, partition_by=["day"])
     size = target(tmp_path, 8)
@@ -237,7 +237,7 @@ def test_a_conflict_costs_a_partition_and_the_next_run_does_that_one_alone(tmp_p
     assert DeltaTable(tmp_path).optimize.z_order(BY, target_size=size)["numFilesAdded"] == 0
 
 
-def test_of_two_runs_at_once_one_is_committed(table: Path) -> None:
+def test_only_one_of_two_concurrent_runs_is_committed(table: Path) -> None:
     size = target(table, 8)
     snapshot = load_snapshot(open_store(table))
     z_order(snapshot, ArrowEngine(), BY, target_size=size)
