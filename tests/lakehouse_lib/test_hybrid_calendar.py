@@ -124,7 +124,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("has_bounds", [False, True])
-def test_a_dataset_never_calls_days_otherwise(tmp_path: Path, shape: str, has_bounds: bool) -> None:
+def test_a_dataset_refuses_days_of_the_julian_calendar(tmp_path: Path, shape: str, has_bounds: bool) -> None:
     column, values, expected = SHAPES[shape]
     rows = pa.table({"id": [1], "d": values})
     old = data_file(tmp_path, "old.parquet", marked(rows))
@@ -149,7 +149,7 @@ def test_a_dataset_of_modern_days_opens_no_file(tmp_path: Path, monkeypatch: pyt
     assert result == [{"id": 1, "d": dt.date.fromisoformat(day), "p": NAMED}]
 
 
-def test_files_of_today_s_calendar_stay_a_dataset_whatever_their_days(tmp_path: Path) -> None:
+def test_files_of_the_gregorian_calendar_are_a_dataset(tmp_path: Path) -> None:
     rows = pa.table({"id": [1], "d": days(EARLY), "t": midnights(EARLY, zone="UTC")})
     spark_3_0 = rows.replace_schema_metadata({"org.apache.spark.version": "3.0.1"})  # only INT96 would be old
     file = data_file(tmp_path, "f.parquet", spark_3_0)
@@ -234,7 +234,7 @@ def test_a_checkpoint_by_the_old_calendar_leaves_out_no_file(
         ),
     ],
 )
-def test_the_footer_says_which(
+def test_the_footer_names_the_calendar(
     footer: dict[bytes, bytes] | None, expected: tuple[bool, bool, str | None] | None
 ) -> None:
     calendar = HybridCalendar.of(footer)

@@ -261,7 +261,7 @@ def test_a_quarantine_in_another_kind_of_store_is_refused(tmp_path: Path, quaran
         checked(QualityPassed("erp", quarantine), shop.table)
 
 
-def test_no_batch_is_no_verdict(tmp_path: Path) -> None:
+def test_without_a_batch_there_is_no_verdict(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     written(shop.table, id=[1])
     assert verdict(shop) is None

@@ -166,7 +166,7 @@ def error_of(entries: Sequence[StepRecord]) -> dict[str, float]:
     return errors
 
 
-def test_a_table_that_vanishes_between_plan_and_run_is_an_error_of_its_own(tmp_path: Path) -> None:
+def test_a_table_deleted_between_plan_and_run_is_a_separate_error(tmp_path: Path) -> None:
     members = [Member("gone", "small files", 100, 12), Member("stays", "small files", 100, 12)]
     build(tmp_path, members)
     tables = [member.maintained(tmp_path) for member in members]

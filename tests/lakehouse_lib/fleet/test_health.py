@@ -58,7 +58,7 @@ def table(tmp_path: Path) -> Path:
     return root
 
 
-def test_what_is_counted_is_what_is_on_disk(table: Path) -> None:
+def test_health_counts_the_files_on_disk(table: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="target_file_size is 0; expected a positive number of bytes"):
         of(table, target_file_size=0)
     report = of(table, target_file_size=20_000)
@@ -86,7 +86,7 @@ def test_what_is_counted_is_what_is_on_disk(table: Path) -> None:
     json.dumps(report.to_dict())
 
 
-def test_tombstones_and_what_vacuum_would_give_back(table: Path) -> None:
+def test_tombstones_and_reclaimable_files(table: Path) -> None:
     fresh, later = of(table), of(table, now=time.time() + 8 * DAY)
     assert fresh.tombstones == later.tombstones > 0
     assert (fresh.reclaimable_files, fresh.reclaimable_bytes) == (0, 0)
@@ -94,7 +94,7 @@ def test_tombstones_and_what_vacuum_would_give_back(table: Path) -> None:
     assert later.reclaimable_bytes == later.tombstone_bytes > 0
 
 
-def test_what_a_vacuum_has_deleted_is_not_reclaimable(table: Path) -> None:
+def test_files_that_a_vacuum_has_deleted_are_not_reclaimable(table: Path) -> None:
     moment = time.time() + 8 * DAY
     before = of(table, now=moment)
     step = vacuum_step("t", load_snapshot(open_store(table)), Policy(), int(moment * 1000))
@@ -124,7 +124,7 @@ def test_the_same_commits_are_due_for_a_checkpoint_as_in_a_plan(tmp_path: Path) 
         assert (report.checkpoint_lag >= 1) == (checkpoint_step("t", snapshot) is not None) == (version >= 9)
 
 
-def test_writes_by_day_and_by_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_by_day_and_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
     task = {"operation": "WRITE", "engineInfo": "e/1", "userName": "ann", "airflow": {"dag_id": "load", "run_id": "r"}}
     infos = [{"operation": "DELETE"}, task, task, {"operation": "MERGE"}, {"operation": 5, "airflow": "x"}]
@@ -159,7 +159,7 @@ def test_versions_and_the_last_checkpoint(table: Path) -> None:
     assert (of(table).oldest_version, of(table).versions) == (1, after.versions - 1)
 
 
-def test_rows_are_unknown_when_one_file_does_not_say(tmp_path: Path) -> None:
+def test_rows_are_unknown_if_a_file_has_no_row_count(tmp_path: Path) -> None:
     put(tmp_path, 0, add("0", size=1, stats='{"numRecords":3}'), add("1", size=1))
     assert of(tmp_path).rows is None
 

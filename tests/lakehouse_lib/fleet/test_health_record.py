@@ -24,7 +24,7 @@ DAY = 86_400_000
 NOW = 1_800_000_000_000
 
 
-def test_a_series_has_the_looks_of_a_table(tmp_path: Path) -> None:
+def test_a_series_has_the_measurements_of_a_table(tmp_path: Path) -> None:
     for number in range(12):
         write_deltalake(tmp_path / "orders", pa.table({"id": [number]}), mode="append")
     metrics = health(load_snapshot(open_store(tmp_path / "orders")), clustered_by=["id"])
@@ -55,7 +55,7 @@ def test_files_of_earlier_rows_are_not_read(tmp_path: Path) -> None:
     assert len(record.series("orders", 7, now=NOW)) == 1
 
 
-def test_the_latest_look_at_each_table(tmp_path: Path) -> None:
+def test_the_latest_measurement_of_each_table(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "orders", pa.table({"id": [1]}))
     metrics = health(load_snapshot(open_store(tmp_path / "orders")))
     record = HealthRecord(str(tmp_path / "records"))

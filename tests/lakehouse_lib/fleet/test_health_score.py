@@ -102,6 +102,6 @@ def test_a_number_that_gets_worse_never_raises_the_score(
     assert all(points > 0 for points in lost)
 
 
-def test_the_worst_table_has_0(healthy: Health) -> None:
+def test_the_worst_table_has_a_score_of_0(healthy: Health) -> None:
     worst = dict.fromkeys(RISING, 1_000) | {"reclaimable_bytes": 2**40, "skipping": 0.0}
     assert score(worse_of(healthy, worst)).points == 0

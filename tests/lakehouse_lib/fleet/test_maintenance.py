@@ -48,7 +48,7 @@ def record_of(root: Path) -> RunRecord:
     return RunRecord(str(root / "records"))
 
 
-def test_a_fleet_is_planned_maintained_and_then_has_nothing_to_do(tmp_path: Path) -> None:
+def test_a_maintained_fleet_has_nothing_to_do(tmp_path: Path) -> None:
     tables = [
         table_of(made(tmp_path / "small")),
         table_of(made(tmp_path / "sorted"), cluster_by=("id",), target_file_size=8_000),
@@ -252,7 +252,7 @@ def test_the_next_try_of_a_killed_run_does_not_wait_for_its_lease(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_step_whose_effect_cannot_be_measured_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_without_a_measured_effect_is_recorded_as_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, record = table_of(made(tmp_path / "t"), cluster_by=("id",), target_file_size=8_000), record_of(tmp_path)
 
     def fail(*_: object) -> int:
@@ -296,7 +296,7 @@ def test_upkeep_that_the_plan_has_deferred_waits_for_the_next_run(tmp_path: Path
     assert len(list(root.glob("*.parquet"))) > 20
 
 
-def test_a_store_that_does_not_answer_gives_no_lease(tmp_path: Path) -> None:
+def test_an_unavailable_store_gives_no_lease(tmp_path: Path) -> None:
     _take(open_store(tmp_path), "t", "a run", 600)
 
     def fail(_: str) -> None:
@@ -352,7 +352,7 @@ def test_a_work_order_survives_json_and_an_edited_one_is_refused(tmp_path: Path)
             WorkOrder.of_dict(edited)
 
 
-def test_orders_are_dealt_by_their_bytes() -> None:
+def test_work_orders_are_distributed_by_their_bytes() -> None:
     orders = [WorkOrder("0" * 32, 0, str(size), {}, size) for size in (1, 7, 3, 4, 2)]
     assert sorted(sorted(order.bytes for order in share) for share in shares(orders, 2)) == [[1, 3, 4], [2, 7]]
     assert shares([], 2) == []

@@ -53,7 +53,7 @@ def test_a_plan_stays_within_its_budget_and_has_the_steps_without_bytes() -> Non
     assert (plan.steps, plan.deferred) == ((vacuum,), (step,))
 
 
-def test_a_waiting_step_gets_its_turn() -> None:
+def test_a_waiting_step_is_planned_eventually() -> None:
     large = Step("large", "optimize", 0, {}, "", Effect(bytes_read=100, bytes_written=100, query_bytes=10**9))
     small = Step("small", "optimize", 0, {}, "", Effect(bytes_read=100, bytes_written=100, query_bytes=10**7))
     budget = Budget(bytes=250)

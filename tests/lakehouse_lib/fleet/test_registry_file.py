@@ -215,7 +215,7 @@ def test_a_mistake_in_the_defaults_is_reported_once(tmp_path: Path) -> None:
     assert (problem.key, problem.line) == ("defaults.cluster", 1)
 
 
-def test_an_empty_file_may_be_written_just_now(tmp_path: Path) -> None:
+def test_an_empty_registry_file_may_be_a_write_in_progress(tmp_path: Path) -> None:
     for read in (read_registry, check_registry):
         with pytest.raises(RegistryUnreadableError, match=r"lakehouse\.yaml: the registry is empty"):
             read(written(tmp_path, "\n"))
@@ -339,7 +339,7 @@ def test_a_window_of_the_whole_day_is_open_until_a_day_without_it(days: tuple[st
     assert BudgetSettings(window=window).limits(friday) == (None, seconds)
 
 
-def test_tables_are_found_and_not_searched(tmp_path: Path) -> None:
+def test_discovery_does_not_search_inside_tables(tmp_path: Path) -> None:
     for name in ("a", "b/c", "b/d", "a/inner"):
         deltalake.write_deltalake(tmp_path / name, pa.table({"x": [1]}))
     (tmp_path / "none").mkdir()

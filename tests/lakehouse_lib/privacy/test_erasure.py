@@ -92,7 +92,7 @@ def test_rows_are_found_directly_and_through_another_table(tables: dict[str, str
     assert lineitem.table_id == DeltaTable(tables["lineitem"]).metadata().id
 
 
-def test_the_predicates_delete_exactly_these_rows_for_others_too(tables: dict[str, str]) -> None:
+def test_the_predicates_delete_the_same_rows_in_other_engines(tables: dict[str, str]) -> None:
     before = {name: read_delta_rs(tables[name]) for name in ("customer", "orders", "lineitem")}
     for location in reversed(locate(SUBJECT, 3, tables)):
         # delta-rs quotes names differently.
@@ -106,7 +106,7 @@ def test_the_predicates_delete_exactly_these_rows_for_others_too(tables: dict[st
     assert after["lineitem"] == before["lineitem"].filter(mask)
 
 
-def test_a_customer_without_orders_or_without_anything(tables: dict[str, str]) -> None:
+def test_a_customer_without_orders_or_any_rows(tables: dict[str, str]) -> None:
     write_deltalake(tables["customer"], pa.table({"c_custkey": [77], "c_name": ["new"]}), mode="append")
     assert counts_by_table(tables, 77) == {"customer": (1, 1), "orders": (0, 0), "lineitem": (0, 0)}
     nobody = locate(SUBJECT, 2**62, tables)
@@ -225,7 +225,7 @@ def test_names_that_look_like_numbers_are_other_persons(tmp_path: Path) -> None:
     assert [location.rows for location in locate(with_quarantines(subject, {"t": "q"}), "17", tables)] == [1, 1]
 
 
-def test_a_quarantine_that_does_not_exist_holds_nothing(tables: dict[str, str]) -> None:
+def test_a_quarantine_that_does_not_exist_has_no_rows(tables: dict[str, str]) -> None:
     located = locate(with_quarantines(SUBJECT, {"orders": "orders_q"}), 3, tables)
     assert [location.table for location in located] == ["customer", "orders", "lineitem"]
 
@@ -244,14 +244,14 @@ def test_a_wrong_identifier_is_refused_before_anything_is_read(wrong: object) ->
         locate(SUBJECT, wrong, dict.fromkeys(("customer", "orders", "lineitem"), "/nowhere"))
 
 
-def test_a_table_that_is_not_there_or_not_named(tables: dict[str, str], tmp_path: Path) -> None:
+def test_a_missing_or_unnamed_table_is_refused(tables: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="'customer' has no location"):
         locate(SUBJECT, 3, {})
     with pytest.raises(TableNotFoundError, match="nowhere"):
         locate(SUBJECT, 3, tables | {"orders": str(tmp_path / "nowhere")})
 
 
-def test_a_key_that_is_no_column_or_no_key(tables: dict[str, str], tmp_path: Path) -> None:
+def test_a_key_that_is_not_a_column_or_has_no_key_type_is_refused(tables: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"DELTA_COLUMN_NOT_FOUND.*customer"):
         locate(subject_from_config({"id_type": "long", "rows": [{"table": "customer", "key": "id"}]}), 3, tables)
     write_deltalake(tmp_path / "d", pa.table({"key": [1.5]}))
@@ -263,7 +263,7 @@ def test_a_key_that_is_no_column_or_no_key(tables: dict[str, str], tmp_path: Pat
         )
 
 
-def test_a_selected_key_that_is_not_whole_is_refused_without_showing_it(tables: dict[str, str]) -> None:
+def test_a_selected_fraction_is_refused_as_a_key_and_not_shown(tables: dict[str, str]) -> None:
     DeltaTable(tables["orders"]).delete()
     write_deltalake(
         tables["orders"],

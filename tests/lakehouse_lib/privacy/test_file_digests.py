@@ -33,7 +33,7 @@ def deleted(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_purge_notes_files_before_it_deletes_them(deleted: Path) -> None:
+def test_a_purge_records_files_before_it_deletes_them(deleted: Path) -> None:
     calls: list[tuple[Sequence[str], list[bool]]] = []
     report = purge(
         str(deleted),
@@ -44,7 +44,7 @@ def test_a_purge_notes_files_before_it_deletes_them(deleted: Path) -> None:
     assert not (deleted / report.files[0]).exists()
 
 
-def test_nothing_is_deleted_when_the_note_fails(deleted: Path) -> None:
+def test_no_file_is_deleted_if_the_record_fails(deleted: Path) -> None:
     def fail(paths: Sequence[str]) -> None:
         raise RuntimeError("no ledger")
 

@@ -112,7 +112,7 @@ def test_a_row_behind_a_link_is_counted_and_the_link_is_named(table: Path, linke
 
 
 @pytest.mark.parametrize("linked", LINKS)
-def test_a_purge_claims_nothing_that_it_has_not_deleted(table: Path, linked: Callable[[Path], str]) -> None:
+def test_a_purge_reports_only_deleted_files(table: Path, linked: Callable[[Path], str]) -> None:
     link = linked(table)
     before = holding_1(table.parent)
     report = purged(table)
@@ -129,7 +129,7 @@ def test_a_purge_claims_nothing_that_it_has_not_deleted(table: Path, linked: Cal
 
 
 @pytest.mark.parametrize("linked", LINKS)
-def test_a_folder_in_the_place_of_its_link_can_be_proven_clean(table: Path, linked: Callable[[Path], str]) -> None:
+def test_a_folder_that_replaces_its_link_can_be_proven_clean(table: Path, linked: Callable[[Path], str]) -> None:
     link = table / linked(table)
     purged(table)
     end = link.resolve()
@@ -141,7 +141,7 @@ def test_a_folder_in_the_place_of_its_link_can_be_proven_clean(table: Path, link
     assert holding_1(table) == set()
 
 
-def test_a_copy_behind_a_link_that_no_log_names_is_not_vouched_for(table: Path, tmp_path: Path) -> None:
+def test_files_behind_an_unknown_link_are_unreadable(table: Path, tmp_path: Path) -> None:
     purged(table)
     (tmp_path / "backup").mkdir()
     pq.write_table(pa.table({"id": [1]}), tmp_path / "backup" / "x.parquet")
@@ -155,7 +155,7 @@ NAMES = ["data.bin", "data.json", "data.crc", ".data.crc", "data", "_x/data.JSON
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_data_file_that_the_log_names_is_one_whatever_its_name(tmp_path: Path, name: str) -> None:
+def test_a_data_file_of_the_log_may_have_any_name(tmp_path: Path, name: str) -> None:
     root = tmp_path / "t"
     write_deltalake(root, pa.table({"id": [1, 2]}))
     (part,) = root.glob("*.parquet")
@@ -191,7 +191,7 @@ def test_a_copy_is_found_by_its_content_under_any_name(table: Path, name: str) -
     assert DeltaTable(table).count() == 2
 
 
-def test_what_the_log_keeps_for_itself_is_no_data_file(tmp_path: Path) -> None:
+def test_files_of_the_log_are_not_data_files(tmp_path: Path) -> None:
     """Checkpoints, sidecars and vectors have no row of the person, even if the condition is true for nulls."""
     root = tmp_path / "t"
     write_deltalake(root, pa.table({"id": [1, 2, 3]}), configuration={"delta.checkpointPolicy": "v2"})
@@ -222,7 +222,7 @@ def test_the_first_bytes_of_files_that_the_log_knows_are_not_read(
     assert vector.name not in opened
 
 
-def test_what_cannot_be_looked_at_is_unreadable(table: Path) -> None:
+def test_files_that_cannot_be_opened_are_unreadable(table: Path) -> None:
     purged(table)
     os.mkfifo(table / "pipe.parquet")
     (table / "encrypted").write_bytes(b"PARE....PARE")
@@ -258,7 +258,7 @@ def test_a_clone_s_files_in_another_folder_are_counted_and_never_deleted(clone: 
     assert prove(str(root), IS_1, **options).clean
 
 
-def test_a_clone_s_files_that_may_not_be_read_are_no_proof(clone: tuple[Path, Path]) -> None:
+def test_files_of_a_clone_that_cannot_be_read_prevent_a_proof(clone: tuple[Path, Path]) -> None:
     _, root = clone
     proof = prove(str(root), IS_1)
     assert (proof.clean, len(proof.unreadable)) == (False, 2)
@@ -281,7 +281,7 @@ def test_a_file_that_only_an_old_version_of_the_log_names_is_counted(clone: tupl
     assert prove(str(root), IS_1, **options).rows == 1
 
 
-def test_hidden_rows_behind_a_link_stop_a_purge(tmp_path: Path) -> None:
+def test_hidden_rows_behind_a_link_prevent_a_purge(tmp_path: Path) -> None:
     root = tmp_path / "t"
     write_deltalake(root, pa.table({"p": ["a", "a"], "id": [1, 2]}), partition_by=["p"])
     mark_first_row(root)
@@ -298,7 +298,7 @@ def test_a_deleted_file_with_a_second_name_is_reported(table: Path, tmp_path: Pa
     assert (tmp_path / "backup.parquet").exists()
 
 
-def test_spellings_of_a_key_are_looked_for_behind_links_too(tmp_path: Path) -> None:
+def test_spellings_of_a_key_are_found_behind_links(tmp_path: Path) -> None:
     root = tmp_path / "t"
     write_deltalake(root, pa.table({"p": ["a", "b"], "key": ["0007", "8"]}), partition_by=["p"])
     folder_outside(root)

@@ -7,7 +7,7 @@ from lakehouse_lib.privacy.key_texts import KeyTexts, read_keys
 DECIMAL = pa.decimal128(15, 2)
 
 
-def test_number_of_too_many_digits_is_nobody_s_key() -> None:
+def test_a_number_of_too_many_digits_is_not_a_key() -> None:
     """Arrow parses the number as 4711, modulo 2^128."""
     texts = pa.array(["004711", "4711.00", str(2**128 + 4711)])
     keys = KeyTexts.of([4711], [DECIMAL])

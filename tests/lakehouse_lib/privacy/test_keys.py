@@ -49,7 +49,7 @@ def keys(*parts: ColumnKeys | RecordLines) -> PersonKeys:
         (keys(lines((1, 10**9))), keys(lines((7, 10**8))), True),
     ],
 )
-def test_covers(older_keys: PersonKeys, newer_keys: PersonKeys, covers: bool) -> None:
+def test_keys_cover_other_keys(older_keys: PersonKeys, newer_keys: PersonKeys, covers: bool) -> None:
     assert older_keys.covers(newer_keys) is covers
 
 
@@ -79,7 +79,7 @@ def test_json_and_back_is_the_same(person: PersonKeys) -> None:
         (keys(lines((1, 3), file="o'f")), []),
     ],
 )
-def test_the_condition_is_true_of_exactly_these(person: PersonKeys, expected: list[Any]) -> None:
+def test_the_condition_is_true_for_exactly_the_keys(person: PersonKeys, expected: list[Any]) -> None:
     table = "select n as k, 's' as _source, 'f' as _file, n as _line from range(40) as t(n)"
     matches = duckdb.sql(
         f"select k from ({table}) where {person.sql().replace('`', chr(34)).replace(chr(92), chr(39))}"

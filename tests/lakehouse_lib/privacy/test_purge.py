@@ -52,7 +52,7 @@ def rows_of_3(root: Path) -> dict[str, int]:
     return counts
 
 
-def test_a_purge_takes_the_files_that_hold_the_rows_and_no_other(table: Path) -> None:
+def test_a_purge_deletes_only_files_with_the_rows(table: Path) -> None:
     holding, all_files, before = rows_of_3(table), parquet_files(table), read_delta_rs(table)
     assert len(holding) == 2
     report = purge(str(table), IS_3)
@@ -65,7 +65,7 @@ def test_a_purge_takes_the_files_that_hold_the_rows_and_no_other(table: Path) ->
     json.dumps(report.to_dict())
 
 
-def test_versions_that_are_lost_are_told_and_the_others_still_read(table: Path) -> None:
+def test_lost_versions_are_listed_and_the_others_are_readable(table: Path) -> None:
     assert purge(str(table), IS_3).versions_lost == (0, 1, 2, 3)
     for version in range(6):
         if version < 4:
@@ -82,7 +82,7 @@ def test_lost_versions_of_a_log_that_begins_at_a_checkpoint(table: Path) -> None
     assert purge(str(table), IS_3).versions_lost == (2, 3)
 
 
-def test_a_cleanup_meanwhile_leaves_fewer_versions_to_lose(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_concurrent_cleanup_reduces_the_lost_versions(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     DeltaTable(table, version=2).create_checkpoint()
 
     def list_and_lose(store: ObjectStore) -> list[Commit]:
@@ -94,7 +94,7 @@ def test_a_cleanup_meanwhile_leaves_fewer_versions_to_lose(table: Path, monkeypa
     assert purge(str(table), IS_3).versions_lost == (2, 3)
 
 
-def test_what_a_cleanup_takes_meanwhile_leaves_no_version_with_the_rows(
+def test_versions_that_a_concurrent_cleanup_deletes_are_not_listed_as_lost(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     DeltaTable(table).create_checkpoint()
@@ -108,7 +108,7 @@ def test_what_a_cleanup_takes_meanwhile_leaves_no_version_with_the_rows(
     assert purge(str(table), IS_3).versions_lost == ()
 
 
-def test_an_object_that_goes_meanwhile_holds_nothing(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_is_deleted_during_a_proof_is_ignored(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (table / "_temporary").mkdir()
     (table / "_temporary" / "task_0001").write_bytes(b"PAR1")
 
@@ -121,7 +121,7 @@ def test_an_object_that_goes_meanwhile_holds_nothing(table: Path, monkeypatch: p
     assert prove(str(table), "customer = 99").clean
 
 
-def test_a_dry_run_deletes_nothing_and_says_the_same(table: Path) -> None:
+def test_a_dry_run_deletes_nothing_and_gives_the_same_report(table: Path) -> None:
     all_files = parquet_files(table)
     planned = purge(str(table), IS_3, dry_run=True)
     assert parquet_files(table) == all_files
@@ -130,7 +130,7 @@ def test_a_dry_run_deletes_nothing_and_says_the_same(table: Path) -> None:
     assert (planned.dry_run, done.dry_run) == (True, False)
 
 
-def test_rows_that_still_live_stop_a_purge(table: Path) -> None:
+def test_live_rows_prevent_a_purge(table: Path) -> None:
     all_files = parquet_files(table)
     with pytest.raises(RetentionError, match="still holds 1 rows in 1 files") as refused:
         purge(str(table), "customer = 5")
@@ -153,7 +153,7 @@ def leftover(root: Path, name: str, customers: list[object], age: float = 7200) 
     return file
 
 
-def test_leftovers_of_dead_writers_go_if_they_hold_the_rows(table: Path) -> None:
+def test_leftovers_of_killed_writers_with_the_rows_are_deleted(table: Path) -> None:
     holding = [
         leftover(table, "dead.parquet", [3, 3]),
         leftover(table, "spark-1/_temporary/0/task/part.parquet", [3]),
@@ -170,7 +170,7 @@ def test_leftovers_of_dead_writers_go_if_they_hold_the_rows(table: Path) -> None
     assert list(report.unreadable) == ["retyped.parquet"]
 
 
-def test_a_file_that_may_still_be_committed_is_kept_and_told(table: Path) -> None:
+def test_a_file_that_may_still_be_committed_is_kept_and_reported(table: Path) -> None:
     young = leftover(table, "running.parquet", [3, 3], age=10)
     report = purge(str(table), IS_3)
     assert young.exists()
@@ -182,7 +182,7 @@ def test_a_file_that_may_still_be_committed_is_kept_and_told(table: Path) -> Non
 
 
 @pytest.mark.parametrize("partition_by", [None, ["customer"]])
-def test_change_files_go_at_once(tmp_path: Path, partition_by: list[str] | None) -> None:
+def test_change_files_are_deleted_immediately(tmp_path: Path, partition_by: list[str] | None) -> None:
     feed = {"delta.enableChangeDataFeed": "true"}
     rows = pa.table({"customer": [1, 2, 3, 3, 4], "comment": ["c"] * 5})
     write_deltalake(tmp_path, rows, partition_by=partition_by, configuration=feed)
@@ -208,7 +208,7 @@ def test_a_change_file_that_may_still_be_committed_is_kept(table: Path) -> None:
     assert purge(str(table), IS_3).kept == {"_change_data/cdc-1.parquet": 1}
 
 
-def test_what_was_restored_while_the_files_were_read_stays(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_a_concurrent_restore_makes_live_are_kept(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lakehouse_lib.privacy import purge as module
 
     count = module.count_stored
@@ -222,7 +222,7 @@ def test_what_was_restored_while_the_files_were_read_stays(table: Path, monkeypa
     assert read_delta_rs(table).num_rows == 20
 
 
-def test_checksums_go_with_their_files(table: Path) -> None:
+def test_checksums_are_deleted_with_their_files(table: Path) -> None:
     name = sorted(rows_of_3(table))[0]
     (table / f".{name}.crc").write_bytes(b"crc")
     (table / ".other.crc").write_bytes(b"crc")
@@ -231,7 +231,7 @@ def test_checksums_go_with_their_files(table: Path) -> None:
     assert (table / ".other.crc").exists()
 
 
-def test_trees_of_a_z_order_go_because_they_contain_values(tmp_path: Path) -> None:
+def test_trees_of_a_z_order_are_deleted_because_they_contain_values(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"name": [f"name {number:05}" for number in range(5_000)]}))
     table = LakehouseTable(tmp_path)
     table.optimize.z_order(["name"], target_size=table.snapshot.files["size"][0].as_py() // 4)
@@ -246,7 +246,7 @@ def test_trees_of_a_z_order_go_because_they_contain_values(tmp_path: Path) -> No
     assert read_delta_rs(tmp_path).num_rows == 4_999
 
 
-def test_a_table_inside_the_table_is_left_to_its_own_purge(table: Path) -> None:
+def test_an_inner_table_is_not_purged(table: Path) -> None:
     inner = table / "_quarantine" / "orders"
     write_deltalake(inner, pa.table({"customer": ["3", "4"]}))
     DeltaTable(inner).delete("customer = '3'")
@@ -290,7 +290,7 @@ def test_a_proof_counts_every_file(table: Path) -> None:
     assert json.loads(json.dumps(proof.to_dict()))["clean"] is False
 
 
-def test_a_file_that_cannot_be_checked_is_no_proof(table: Path) -> None:
+def test_a_file_that_cannot_be_checked_prevents_a_proof(table: Path) -> None:
     purge(str(table), IS_3)
     assert prove(str(table), IS_3).clean
     (table / "torn.parquet").write_bytes(b"PAR1 and then nothing")
@@ -330,7 +330,7 @@ def test_members_that_were_added_to_a_struct_are_null_in_files_from_before(tmp_p
     assert prove(str(root), "who.email = 'a@b'").clean
 
 
-def test_rows_of_a_file_from_before_the_column_match_what_is_true_of_nulls(tmp_path: Path) -> None:
+def test_files_without_the_column_match_conditions_that_are_true_for_nulls(tmp_path: Path) -> None:
     root = tmp_path / "t"
     write_deltalake(root, pa.table({"n": [1, 2]}))
     write_deltalake(root, pa.table({"n": [3], "email": ["a@b"]}), mode="append", schema_mode="merge")

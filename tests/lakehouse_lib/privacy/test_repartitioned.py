@@ -60,7 +60,7 @@ def test_files_of_another_partitioning_are_counted_and_purged(
     assert not any(is_of_anna(file) for file in parquet_files(root))
 
 
-def test_a_file_that_nothing_tells_the_partition_of_is_no_proof(tmp_path: Path) -> None:
+def test_a_file_of_unknown_partition_prevents_a_proof(tmp_path: Path) -> None:
     root = tmp_path / "t"
     write_deltalake(root, ROWS.slice(0, 1), partition_by=["k"])
     orphan = root / "k=4711.parquet"  # not in a partition folder
@@ -78,7 +78,7 @@ def test_a_file_that_nothing_tells_the_partition_of_is_no_proof(tmp_path: Path) 
     assert prove(str(root), IS_ANNA).rows == 1
 
 
-def test_a_file_that_the_log_knows_from_before_the_column_has_none(tmp_path: Path) -> None:
+def test_a_file_from_before_the_partition_column_has_null(tmp_path: Path) -> None:
     root = tmp_path / "t"
     write_deltalake(root, ROWS.select(["email"]))
     write_deltalake(root, ROWS.slice(0, 1), mode="overwrite", schema_mode="overwrite", partition_by=["k"])
@@ -88,7 +88,7 @@ def test_a_file_that_the_log_knows_from_before_the_column_has_none(tmp_path: Pat
     assert len(prove(str(root), IS_ANNA).unreadable) == 1
 
 
-def test_a_removal_without_partition_values_leaves_those_of_the_folder(tmp_path: Path) -> None:
+def test_a_remove_without_partition_values_uses_those_of_the_folder(tmp_path: Path) -> None:
     root = tmp_path / "t"
     write_deltalake(root, ROWS, partition_by=["k"])
     DeltaTable(root).delete(IS_ANNA)
@@ -96,7 +96,7 @@ def test_a_removal_without_partition_values_leaves_those_of_the_folder(tmp_path:
     assert prove(str(root), IS_ANNA).rows == 1
 
 
-def test_a_value_of_an_earlier_type_spoils_its_own_file_alone(tmp_path: Path) -> None:
+def test_a_value_of_an_earlier_type_makes_only_its_file_unreadable(tmp_path: Path) -> None:
     root = tmp_path / "t"
     texts = pa.table({"k": ["abc", "4711", "8"], "email": ["a@x", "anna@x", "b@x"]})
     write_deltalake(root, texts, partition_by=["k"])
@@ -136,7 +136,7 @@ def drop_and_add_key(root: Path, physical: str) -> None:
 
 
 @pytest.mark.parametrize("own", ["k", "K", "col-old"])
-def test_a_key_that_was_dropped_and_added_again_is_told(tmp_path: Path, own: str) -> None:
+def test_a_key_that_was_dropped_and_added_again_is_reported(tmp_path: Path, own: str) -> None:
     root = tmp_path / "t"
     write_deltalake(root, ROWS.rename_columns([own, "email"]))
     drop_and_add_key(root, "col-new")

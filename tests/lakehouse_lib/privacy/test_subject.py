@@ -74,7 +74,7 @@ def test_a_configuration_becomes_a_subject() -> None:
         ({"id_type": "long", "rows": [{"table": "t", "key": "k"}], "extra": 1}, "subject.extra"),
     ],
 )
-def test_a_wrong_configuration_says_where(config: Any, place: str) -> None:
+def test_the_error_of_a_wrong_configuration_names_the_place(config: Any, place: str) -> None:
     with pytest.raises(InvalidArgumentError, match=place):
         subject_from_config(config)
 
@@ -82,14 +82,14 @@ def test_a_wrong_configuration_says_where(config: Any, place: str) -> None:
 @pytest.mark.parametrize(
     "wrong", ["", " ", None, True, "abc", "12 OR 1=1", "1.5", "1_000", "٣", 1.5, "9223372036854775808", "--1", "0x1"]
 )
-def test_what_is_no_integer_is_no_long(wrong: object) -> None:
+def test_a_value_that_is_not_an_integer_is_refused(wrong: object) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         LONG.value(wrong)
     assert repr(wrong) in str(refused.value)
 
 
 @pytest.mark.parametrize("empty", ["", "  ", None])
-def test_nothing_is_no_string_either(empty: object) -> None:
+def test_an_empty_string_is_refused(empty: object) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         STRING.value(empty)
     assert refused.value.code == "DELTA_INVALID_SUBJECT"
@@ -110,7 +110,7 @@ names = st.text(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), min_size=1, max_size=3),
     st.text(max_size=12),
 )
-def test_a_condition_is_true_of_exactly_the_given_strings(column: str, values: list[str], other: str) -> None:
+def test_a_condition_is_true_for_exactly_its_strings(column: str, values: list[str], other: str) -> None:
     schema = Schema([Field(column, PrimitiveType("string"))])
     predicate = parse(sql.is_one_of(column, PrimitiveType("string"), values), schema)
     rows = pa.table({column: pa.array([*values, other, None], pa.string())})
@@ -131,6 +131,6 @@ def test_without_values_nothing_matches() -> None:
     assert matches(parse(condition, schema), pa.table({"key": [1, None]})).to_pylist() == [False, False]
 
 
-def test_a_double_is_no_key() -> None:
+def test_a_double_is_refused_as_a_key() -> None:
     with pytest.raises(TypeError, match="double"):
         sql.is_one_of("key", PrimitiveType("double"), [1])

@@ -51,7 +51,7 @@ def test_records_are_counted_and_those_with_the_key_as_a_whole_field_named(tmp_p
     assert location.unattributed.places == ("b.csv line 2", "b.csv line 3", "b.csv line 4", "b.csv line 8")
 
 
-def test_the_predicates_are_true_of_exactly_these_records_for_others_too(tmp_path: Path) -> None:
+def test_the_predicates_select_the_same_records_in_other_engines(tmp_path: Path) -> None:
     uri = quarantine(tmp_path / "q", ROWS)
     unknown = located(uri).unattributed
     assert unknown is not None
@@ -70,7 +70,7 @@ def test_an_id_of_several_words_is_looked_for_anywhere(tmp_path: Path) -> None:
     assert unknown.places == ("b.csv line 1",)
 
 
-def test_an_id_that_begins_with_a_plus_is_no_other(tmp_path: Path) -> None:
+def test_an_id_that_begins_with_a_plus_is_distinct(tmp_path: Path) -> None:
     uri = quarantine(tmp_path / "q", [{"_raw": "x,+41,y"}, {"_raw": "x,41,y"}])
     for subject_id, place in (("+41", "b.csv line 1"), ("41", "b.csv line 2")):
         unknown = located(uri, subject_id, "string").unattributed

@@ -92,7 +92,7 @@ def test_values_that_would_silently_become_null_are_refused(tmp_path: Path) -> N
     assert parquet_files(tmp_path) == before
 
 
-def test_arguments_that_tune_the_execution_of_delta_rs_change_nothing(tmp_path: Path) -> None:
+def test_tuning_arguments_of_delta_rs_have_no_effect(tmp_path: Path) -> None:
     table = parts(tmp_path)
     source = pa.table({"part": [9], "day": [dt.date(2024, 1, 1)], "id": [99]})
     merger = table.merge(source, "s.id = t.id", "s", "t", False, True, None, False, 1 << 20, 1 << 20)

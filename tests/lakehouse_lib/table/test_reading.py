@@ -72,7 +72,7 @@ class TestRows:
 
     @pytest.mark.parametrize("filters", [None, SQL, EXPRESSION], ids=["all", "SQL", "expression"])
     @pytest.mark.parametrize("columns", ["id", ["nowhere"], [0], 5, ["id", "ID"]], ids=repr)
-    def test_columns_that_are_none_are_refused(self, uri: Path, columns: Any, filters: Any) -> None:
+    def test_columns_that_do_not_exist_are_refused(self, uri: Path, columns: Any, filters: Any) -> None:
         with pytest.raises(InvalidArgumentError, match=rf"column.*{uri}"):
             DeltaTable(uri).to_pyarrow_table(columns=columns, filters=filters)
 
@@ -159,7 +159,7 @@ class TestDataset:
         days = table.to_pyarrow_dataset([("day", "=", dt.date(2026, 1, 2))])
         assert plain(days.to_table(columns=["id", "day"], filter=pc.field("value") > 20)) == EXPECTED
 
-    def test_one_condition_has_one_name(self, uri: Path) -> None:
+    def test_two_names_for_one_condition_are_refused(self, uri: Path) -> None:
         with pytest.raises(InvalidArgumentError, match="both partitions and file_pruning_predicate"):
             DeltaTable(uri).to_pyarrow_dataset([("id", "=", 1)], file_pruning_predicate="id = 1")
 
@@ -170,11 +170,11 @@ class TestDataset:
         delta_rs_schema = pa.schema(deltalake.DeltaTable(uri).schema().to_arrow(as_large_types=True))
         assert DeltaTable(uri).schema().to_arrow(as_large_types=True).types == delta_rs_schema.types
 
-    def test_a_schema_of_the_callers(self, uri: Path) -> None:
+    def test_a_schema_of_the_caller(self, uri: Path) -> None:
         schema = pa.schema([("id", pa.int64()), ("name", pa.large_string())])
         assert DeltaTable(uri).to_pyarrow_dataset(schema=schema).to_table().schema == schema
 
-    def test_a_file_system_of_the_callers(self, uri: Path) -> None:
+    def test_a_file_system_of_the_caller(self, uri: Path) -> None:
         filesystem = pyarrow.fs.SubTreeFileSystem(str(uri), pyarrow.fs.LocalFileSystem())
         assert plain(DeltaTable(uri).to_pyarrow_dataset(filesystem=filesystem).to_table()) == plain(ROWS)
 
@@ -241,7 +241,7 @@ class TestTakingOver:
             write_deltalake(tmp_path / "t", connection.sql("SELECT * FROM rows WHERE id < 50"))
         assert DeltaTable(tmp_path / "t").count() == 50
 
-    def test_one_of_our_tables(self, uri: Path, tmp_path: Path) -> None:
+    def test_a_table_of_this_library(self, uri: Path, tmp_path: Path) -> None:
         write_deltalake(tmp_path / "t", DeltaTable(uri), partition_by=["day"])
         assert plain(DeltaTable(tmp_path / "t").to_pyarrow_table()) == plain(ROWS)
         # Also onto the table itself: the rows are those of the open version.
@@ -249,15 +249,15 @@ class TestTakingOver:
         write_deltalake(table, table, mode="append")
         assert DeltaTable(tmp_path / "t").count() == 200
 
-    def test_what_delta_rs_hands_out(self, uri: Path, tmp_path: Path) -> None:
+    def test_a_scan_of_delta_rs(self, uri: Path, tmp_path: Path) -> None:
         write_deltalake(tmp_path / "t", deltalake.DeltaTable(uri).scan())
         assert plain(DeltaTable(tmp_path / "t").to_pyarrow_table()) == plain(ROWS)
 
-    def test_a_scan_of_ours(self, uri: Path, tmp_path: Path) -> None:
+    def test_a_scan_of_this_library(self, uri: Path, tmp_path: Path) -> None:
         write_deltalake(tmp_path / "t", DeltaTable(uri).scan(["id", "day"], SQL))
         assert plain(DeltaTable(tmp_path / "t").to_pyarrow_table()) == EXPECTED
 
-    def test_what_is_no_data_is_refused(self, tmp_path: Path) -> None:
+    def test_values_that_are_not_data_are_refused(self, tmp_path: Path) -> None:
         for data in ({"id": [1]}, [1, 2], "rows", None, [], [ROWS, ROWS]):
             with pytest.raises(
                 InvalidArgumentError, match=r"has no rows that Arrow can read.*a list of record batches"
@@ -277,7 +277,7 @@ class TestTakingOver:
         ],
         ids=["series", "array", "chunks", "arrays", "Int128", "mixed", "objects"],
     )
-    def test_what_arrow_has_no_columns_for_is_refused(self, tmp_path: Path, data: Any) -> None:
+    def test_data_without_an_arrow_type_is_refused(self, tmp_path: Path, data: Any) -> None:
         with pytest.raises(InvalidArgumentError, match=r"data of type .* cannot be written"):
             write_deltalake(tmp_path / "t", data)
         assert not (tmp_path / "t").exists()

@@ -59,7 +59,7 @@ class TestStorageHandler:
                 files.delete_dir(path)
         assert lakehouse_lib.DeltaTable(root).version() == 0
 
-    def test_a_file_stays_when_it_is_copied_or_moved_onto_itself(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_copied_or_moved_onto_itself_is_kept(self, tmp_path: Path) -> None:
         for package in ("deltalake", "lakehouse_lib"):
             (tmp_path / "f").write_bytes(b"rows")
             files = pyarrow.fs.PyFileSystem(importlib.import_module(f"{package}.fs").DeltaStorageHandler(str(tmp_path)))

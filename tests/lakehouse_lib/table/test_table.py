@@ -31,7 +31,7 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 @pytest.mark.parametrize("predicate", [[], (), [("id", "=", 1)], 5])
-def test_a_delete_wants_sql(table: DeltaTable, predicate: Any) -> None:
+def test_a_delete_takes_sql(table: DeltaTable, predicate: Any) -> None:
     # An empty list of filters is not a condition; a delete would remove every row.
     with pytest.raises(InvalidArgumentError, match="expected SQL text"):
         table.delete(predicate)
@@ -52,7 +52,7 @@ def test_a_timestamp_is_a_datetime(table: DeltaTable) -> None:
         DeltaTable(table.table_uri, 0, timestamp=dt.datetime.now(dt.UTC))
 
 
-def test_no_time_of_pandas_is_no_timestamp(table: DeltaTable) -> None:
+def test_nat_of_pandas_is_refused_as_a_timestamp(table: DeltaTable) -> None:
     with pytest.raises(InvalidArgumentError, match="timestamp is NaT"):
         DeltaTable(table.table_uri, timestamp=pd.NaT)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="timestamp is NaT"):
@@ -60,7 +60,7 @@ def test_no_time_of_pandas_is_no_timestamp(table: DeltaTable) -> None:
 
 
 @pytest.mark.parametrize("engine", ["spark", ArrowEngine, 5], ids=repr)
-def test_an_engine_is_one(table: DeltaTable, engine: Any) -> None:
+def test_a_value_that_is_not_an_engine_is_refused(table: DeltaTable, engine: Any) -> None:
     for refused in (
         lambda: DeltaTable(table.table_uri, engine=engine),
         lambda: write_deltalake(table, pa.table({"id": [3]}), mode="append", engine=engine),
@@ -84,7 +84,7 @@ def test_an_engine_is_one(table: DeltaTable, engine: Any) -> None:
     ],
     ids=repr,
 )
-def test_what_a_new_table_is_given_is_of_its_kind(tmp_path: Path, how: dict[str, Any]) -> None:
+def test_arguments_of_a_new_table_have_their_types(tmp_path: Path, how: dict[str, Any]) -> None:
     rows = pa.table({"id": [1], "p": ["a"]})
     (what,) = how
     for refused in (
@@ -97,7 +97,7 @@ def test_what_a_new_table_is_given_is_of_its_kind(tmp_path: Path, how: dict[str,
 
 
 @pytest.mark.parametrize("mode", ["error", "append"])
-def test_creating_a_table_that_is_there_names_the_modes_that_can(table: DeltaTable, mode: Any) -> None:
+def test_the_error_of_creating_an_existing_table_names_the_modes(table: DeltaTable, mode: Any) -> None:
     with pytest.raises(InvalidArgumentError, match='Use mode "ignore" to open it'):
         DeltaTable.create(table.table_uri, pa.schema([("id", pa.int64())]), mode=mode)
 
@@ -108,7 +108,7 @@ def test_a_schema_may_be_a_struct(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("schema", [[Field("id", "long")], {"id": "no type"}, None, '{"type": "struct"}'], ids=type)
-def test_what_is_no_schema_is_refused(tmp_path: Path, schema: Any) -> None:
+def test_a_value_that_is_not_a_schema_is_refused(tmp_path: Path, schema: Any) -> None:
     with pytest.raises(InvalidSchemaError, match=r"is not a schema.*Give Schema\(\["):
         DeltaTable.create(tmp_path / "t", schema)
     assert not (tmp_path / "t").exists()
@@ -127,18 +127,18 @@ def test_storage_options_are_a_dictionary(table: DeltaTable) -> None:
 
 
 @pytest.mark.parametrize("size", ["1", 1.5, -1])
-def test_a_size_by_which_health_goes_is_a_number(table: DeltaTable, size: Any) -> None:
+def test_the_target_size_of_health_is_a_number(table: DeltaTable, size: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=f"target_file_size is {size!r}.*/t"):
         table.health(target_file_size=size)
 
 
 @pytest.mark.parametrize("columns", [None, 5, [0], []], ids=repr)
-def test_what_a_z_order_goes_by_are_columns(table: DeltaTable, columns: Any) -> None:
+def test_z_order_takes_columns(table: DeltaTable, columns: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"column.*/t"):
         table.optimize.z_order(columns)
 
 
-def test_a_file_is_no_table(tmp_path: Path) -> None:
+def test_a_file_is_refused_as_a_table(tmp_path: Path) -> None:
     file = tmp_path / "orders.csv"
     file.write_text("id\n1\n")
     assert not DeltaTable.is_deltatable(file)
@@ -161,7 +161,7 @@ def test_a_file_is_no_table(tmp_path: Path) -> None:
         "vacuum",
     ],
 )
-def test_positions_mean_what_they_mean_in_deltalake(name: str) -> None:
+def test_positional_arguments_are_those_of_deltalake(name: str) -> None:
     our_names, delta_rs_names = (
         [
             parameter.name

@@ -70,13 +70,13 @@ def _no_waiting(monkeypatch):
         (["unanswered", "unanswered"], 1),
     ],
 )
-def test_answers_that_get_lost_are_settled_by_the_log(tmp_path, puts, reads):
+def test_lost_answers_are_resolved_by_the_log(tmp_path, puts, reads):
     snapshot = create(tmp_path / "t")
     assert commit(snapshot, faulty_store(snapshot.store.root, puts, reads)) == Committed(1, 1)
     assert paths_of(load_snapshot(snapshot.store)) == ["mine"]
 
 
-def test_what_was_stored_and_not_made_durable_is_no_commit_yet(tmp_path, monkeypatch):
+def test_a_commit_that_is_not_durable_is_unknown(tmp_path, monkeypatch):
     """The commit's name is in its folder, but the folder was not synced: a power failure may remove it."""
     snapshot = create(tmp_path / "t")
     sync, failures, done = local._sync, [], []
@@ -99,7 +99,7 @@ def test_what_was_stored_and_not_made_durable_is_no_commit_yet(tmp_path, monkeyp
     assert isinstance(commit(load_snapshot(store), store, "other"), Unknown)
 
 
-def test_a_put_that_is_still_under_way_finds_its_place_taken(tmp_path):
+def test_a_delayed_put_does_not_replace_the_commit(tmp_path):
     # The first put arrives after its caller has given up.
     late = []
 
@@ -116,7 +116,7 @@ def test_a_put_that_is_still_under_way_finds_its_place_taken(tmp_path):
     assert paths_of(load_snapshot(snapshot.store)) == ["mine"]
 
 
-def test_an_answer_lost_in_a_race_that_was_lost_is_no_commit(tmp_path):
+def test_a_lost_answer_in_a_lost_race_is_not_a_commit(tmp_path):
     snapshot = create(tmp_path / "t")
     race = each(lambda: put(tmp_path / "t", 1, add("theirs")))
     assert commit(snapshot, faulty_store(snapshot.store.root, ["lost"], put_if_absent=race)) == Committed(2, 2)
@@ -138,7 +138,7 @@ def test_a_store_that_never_answers_leaves_the_outcome_unknown(tmp_path, answer)
     assert load_snapshot(snapshot.store).version == (1 if is_committed else 0)
 
 
-def test_a_store_that_takes_minutes_to_say_nothing_is_not_asked_ten_times(tmp_path, monkeypatch):
+def test_a_slow_store_without_answers_is_asked_three_times(tmp_path, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(put_commit.time, "monotonic", lambda: clock[0])
 
@@ -151,7 +151,7 @@ def test_a_store_that_takes_minutes_to_say_nothing_is_not_asked_ten_times(tmp_pa
     assert store.calls["put_if_absent"] == 3
 
 
-def test_a_look_for_the_log_that_fails_says_nothing_of_the_commit(tmp_path):
+def test_a_failed_check_of_the_log_leaves_the_outcome_unknown(tmp_path):
     snapshot = create(tmp_path / "t")
     store = blind_store(snapshot.store.root, head=lambda _: store.calls["head"] > 1 and unavailable())
     assert isinstance(commit(snapshot, store), Unknown)
@@ -168,7 +168,7 @@ def test_files_of_an_unknown_commit_are_not_deleted(tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["write", "delete", "compact", "vacuum"])
-def test_a_store_that_fails_once_it_is_committed_makes_no_error_of_it(tmp_path, monkeypatch, caplog, verb):
+def test_a_store_error_after_the_commit_does_not_fail_the_verb(tmp_path, monkeypatch, caplog, verb):
     # A caller repeats a commit after an error, and a repeated append duplicates rows.
     table = DeltaTable.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     for number in range(2):
@@ -192,7 +192,7 @@ def test_a_store_that_fails_once_it_is_committed_makes_no_error_of_it(tmp_path, 
     assert table.version() == (2 if verb == "vacuum" else 3)  # vacuum had no file to delete
 
 
-def test_a_store_that_refuses_is_believed_at_once(tmp_path):
+def test_a_refused_put_fails_immediately(tmp_path):
     snapshot = create(tmp_path / "t")
     store = faulty_store(snapshot.store.root, ["refused"])
     with pytest.raises(StoreRefusedError, match="no space"):
@@ -201,7 +201,7 @@ def test_a_store_that_refuses_is_believed_at_once(tmp_path):
     assert load_snapshot(snapshot.store).version == 0
 
 
-def test_a_version_that_is_taken_and_cannot_be_seen_is_asked_for_again(tmp_path):
+def test_a_taken_version_that_is_not_visible_is_unknown(tmp_path):
     snapshot = create(tmp_path / "t")
     assert isinstance(commit(snapshot, blind_store(snapshot.store.root)), Unknown)
 
@@ -237,7 +237,7 @@ def test_a_version_that_was_stored_and_cleaned_up_before_it_was_read_is_unknown(
     assert paths_of(load_snapshot(store)) == ["b", "c", "mine"]
 
 
-def test_a_commit_that_the_log_has_outrun_gives_up(tmp_path):
+def test_a_commit_whose_winners_were_cleaned_up_is_a_conflict(tmp_path):
     snapshot = create(tmp_path / "t")
     store = snapshot.store
     base = snapshot

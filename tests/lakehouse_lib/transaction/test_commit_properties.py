@@ -19,25 +19,25 @@ ROWS = pa.table({"id": [1, 2]})
 
 
 @pytest.mark.parametrize("version", [2**63, -(2**63) - 1, 1.5, "7", True, None])
-def test_a_version_that_is_no_long_is_refused(version):
+def test_a_version_that_is_not_a_long_is_refused(version):
     with pytest.raises(InvalidArgumentError, match=r"version of a transaction of 'job' is .*64 bits"):
         Transaction("job", version)
 
 
 @pytest.mark.parametrize("time", ["now", 1.5, True, 2**63])
-def test_a_time_that_is_no_long_is_refused(time):
+def test_a_time_that_is_not_a_long_is_refused(time):
     with pytest.raises(InvalidArgumentError, match=r"last_updated of a transaction of 'job' is .*milliseconds"):
         Transaction("job", 1, time)
 
 
 @pytest.mark.parametrize("app_id", [None, 7, b"job"])
-def test_an_application_that_is_no_string_is_refused(app_id):
+def test_an_application_id_that_is_not_a_string_is_refused(app_id):
     with pytest.raises(InvalidArgumentError, match="Give the name of the job"):
         Transaction(app_id, 7)
 
 
 @pytest.mark.parametrize("retries", [-1, 1.5, "7", True])
-def test_retries_that_are_no_number_are_refused(retries):
+def test_retries_that_are_not_a_number_are_refused(retries):
     with pytest.raises(InvalidArgumentError, match="max_commit_retries is"):
         CommitProperties(max_commit_retries=retries)
 
@@ -71,7 +71,7 @@ def test_a_transaction_and_its_properties_agree_on_an_application(tmp_path):
 
 
 @pytest.mark.parametrize("app_id", ["é" * 10_240, "", "a\x00b", "line\nbreak"])
-def test_any_string_is_an_application(tmp_path, app_id):
+def test_any_string_is_an_application_id(tmp_path, app_id):
     once = CommitProperties(app_transactions=[Transaction(app_id, 2**63 - 1)])
     write_deltalake(tmp_path, ROWS, mode="append", commit_properties=once)
     DeltaTable(tmp_path).create_checkpoint()
@@ -86,7 +86,7 @@ def test_any_string_is_an_application(tmp_path, app_id):
 @pytest.mark.parametrize(
     "metadata", [{"x": float("nan")}, {"x": "\ud800"}, {"x": object()}, {"x": b"bytes"}, {("a", "b"): 1}, ["x"], "x"]
 )
-def test_metadata_that_is_no_json_is_refused(metadata):
+def test_metadata_that_is_not_json_is_refused(metadata):
     with pytest.raises(InvalidArgumentError, match="metadata"):
         CommitProperties(custom_metadata=metadata)
 
@@ -104,7 +104,7 @@ VERBS = {
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("properties", [{"who": "me"}, {}, "me", 5, deltalake.CommitProperties()], ids=repr)
-def test_properties_of_another_kind_are_refused_and_nothing_written(tmp_path, verb, properties):
+def test_properties_of_another_type_are_refused_before_a_write(tmp_path, verb, properties):
     for _ in range(2):
         write_deltalake(tmp_path, ROWS, mode="append")
     before = parquet_files(tmp_path)
@@ -132,12 +132,12 @@ def test_properties_of_another_kind_are_refused_and_nothing_written(tmp_path, ve
         ("version", "1.2.3"),
     ],
 )
-def test_metadata_that_others_would_fail_at_is_refused(name, value):
+def test_metadata_that_other_readers_refuse_is_refused(name, value):
     with pytest.raises(InvalidArgumentError, match=rf"custom_metadata has {name} = "):
         CommitProperties(custom_metadata={name: value})
 
 
-def test_metadata_under_deltas_names_is_taken_in_their_kinds(tmp_path):
+def test_metadata_with_names_of_the_protocol_keeps_their_types(tmp_path):
     metadata = {
         "userId": "5",
         "userName": None,
@@ -154,7 +154,7 @@ def test_metadata_under_deltas_names_is_taken_in_their_kinds(tmp_path):
     assert (delta_rs_entry["userId"], delta_rs_entry["tags"]) == ("5", {"a": "b"})
 
 
-def test_metadata_takes_no_field_of_the_commits_own(tmp_path):
+def test_metadata_cannot_replace_fields_of_the_commit(tmp_path):
     write_deltalake(tmp_path, ROWS)
     metadata = {"operation": "LIES", "timestamp": "never", "txnId": 7, "who": "we"}
     write_deltalake(tmp_path, ROWS, mode="append", commit_properties=CommitProperties(custom_metadata=metadata))

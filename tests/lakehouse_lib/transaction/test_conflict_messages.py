@@ -63,7 +63,7 @@ BEFORE = Metadata("t", schema(("id", "long", 1), ("p", "string", 2)), ("p",), {"
         ({}, "wrote the same metadata again"),
     ],
 )
-def test_a_change_of_metadata_says_what_changed(change, said):
+def test_the_message_of_a_metadata_conflict_names_the_changes(change, said):
     assert metadata_change(BEFORE, replace(BEFORE, **change)) == said
 
 
@@ -96,7 +96,7 @@ def test_protocol(tmp_path):
     assert "from reader 1, writer 2 to reader 1, writer 7 ('appendOnly', 'invariants')" in str(error)
 
 
-def test_rows_that_were_added(tmp_path):
+def test_the_message_of_added_rows(tmp_path):
     snapshot = create(tmp_path / "t")
     wide = parse(" or ".join(f"id = {number}" for number in range(300)), snapshot.schema)
     loser = lambda transaction: (transaction.read(wide), transaction.add(files("b")))  # noqa: E731
@@ -106,7 +106,7 @@ def test_rows_that_were_added(tmp_path):
 
 
 @pytest.mark.parametrize(("sql", "said"), [("id = 1", "the predicate id = 1"), (None, "the whole table")])
-def test_files_that_were_read_and_are_gone(tmp_path, sql, said):
+def test_the_message_of_removed_files_that_were_read(tmp_path, sql, said):
     snapshot = append(create(tmp_path / "t"), "a", "b", "c")
     predicate = None if sql is None else parse(sql, snapshot.schema)
     error = loser_of(
@@ -122,7 +122,7 @@ def test_files_that_were_read_and_are_gone(tmp_path, sql, said):
     ("winner_version", "hint"), [(4, "run it again"), (5, "go on with its next"), (6, "go on with its next")]
 )
 @pytest.mark.parametrize("name", ["app", "x" * 10_240])
-def test_an_application_that_wrote_meanwhile(tmp_path, winner_version, hint, name):
+def test_the_message_of_a_concurrent_application_transaction(tmp_path, winner_version, hint, name):
     error = loser_of(
         create(tmp_path / "t"),
         lambda transaction: transaction.set_transaction(name, winner_version),
@@ -134,7 +134,7 @@ def test_an_application_that_wrote_meanwhile(tmp_path, winner_version, hint, nam
     assert hint in error.hint
 
 
-def test_a_domain_that_was_written_meanwhile(tmp_path):
+def test_the_message_of_a_concurrent_domain(tmp_path):
     domain = DomainMetadata("d" * 10_240, "{}")
     snapshot = create(tmp_path / "t", protocol=Protocol(1, 7, None, frozenset(["domainMetadata"])))
     error = loser_of(

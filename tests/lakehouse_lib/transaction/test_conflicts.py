@@ -33,7 +33,7 @@ pages = import_module("docs.conflict_table")
 
 
 @pytest.mark.slow
-def test_the_page_is_what_the_code_does():
+def test_the_page_has_the_outcomes_of_the_code():
     assert pages.PAGE.read_text() == pages.page(), "run `make docs`"
 
 
@@ -51,7 +51,7 @@ def test_the_pages_count_the_pairs_and_the_differences():
 
 
 @pytest.mark.slow
-def test_whoever_lost_leaves_no_trace_and_whoever_won_is_there(tmp_path):
+def test_only_the_winner_of_each_pair_is_committed(tmp_path):
     # For every pair, the log has the winner; it has the loser unless the loser got a conflict.
     for number, (level, winner, loser) in enumerate(
         itertools.product(pages.LEVELS, pages.OPERATIONS.values(), pages.OPERATIONS.values())
@@ -102,7 +102,7 @@ def test_write_serializable_reorders_a_blind_append(tmp_path, level, stands):
     assert isinstance(outcome, Committed if stands else Conflict)
 
 
-def test_write_serializable_does_not_reorder_what_has_read(tmp_path):
+def test_write_serializable_does_not_reorder_commits_with_reads(tmp_path):
     snapshot, reader, winner = two_transactions_of(tmp_path, "WriteSerializable")
     for transaction in (reader, winner):
         transaction.read(parse("id = 1", snapshot.schema))
@@ -134,7 +134,7 @@ def test_an_unknown_level_is_refused(tmp_path):
         append(create(tmp_path / "t", {"delta.isolationLevel": "Snapshot"}), "a")
 
 
-def test_an_unknown_level_stops_only_who_needs_it(tmp_path):
+def test_an_unknown_level_fails_only_commits_that_need_it(tmp_path):
     # Another engine may have left this state; it can be repaired.
     path = tmp_path / "t"
     for number in range(2):
@@ -157,7 +157,7 @@ def test_an_unknown_level_stops_only_who_needs_it(tmp_path):
     assert rows_of(path) == [0]
 
 
-def test_removed_files_count_where_they_may_have_been_read(tmp_path):
+def test_removed_files_conflict_if_they_may_have_been_read(tmp_path):
     snapshot = create(tmp_path / "t")
     both = begin(snapshot)
     both.add(pa.concat_tables([files("low", stats=statistics(1, 9)), files("high", stats=statistics(10, 19))]))
@@ -176,7 +176,7 @@ def test_removed_files_count_where_they_may_have_been_read(tmp_path):
     assert isinstance(high.commit(), Committed)
 
 
-def test_the_first_of_several_winners_is_the_one_that_is_told(tmp_path):
+def test_the_error_names_the_first_of_several_winners(tmp_path):
     snapshot = append(create(tmp_path / "t"), "a", "b")
     late = begin(snapshot, "DELETE")
     late.remove(files("a", "b"))
@@ -202,7 +202,7 @@ def test_the_first_of_several_winners_is_the_one_that_is_told(tmp_path):
         ({"id": "another table"}, False),
     ],
 )
-def test_metadata_that_changes_nothing_for_a_writer_lets_it_pass(tmp_path, change, stands):
+def test_a_harmless_metadata_change_is_not_a_conflict(tmp_path, change, stands):
     snapshot = create(tmp_path / "t")
     late = begin(snapshot, adds=["late"])
     winner = begin(snapshot, "SET TBLPROPERTIES")
@@ -221,7 +221,7 @@ def test_metadata_that_changes_nothing_for_a_writer_lets_it_pass(tmp_path, chang
         (Protocol(1, 7, writer_features=frozenset({"appendOnly", "invariants", "columnMappingUsageTracking"})), False),
     ],
 )
-def test_a_protocol_under_which_a_writer_may_go_on_lets_it_pass(tmp_path, protocol, stands):
+def test_a_compatible_protocol_change_is_not_a_conflict(tmp_path, protocol, stands):
     snapshot = create(tmp_path / "t")
     late = begin(snapshot, adds=["late"])
     put(tmp_path / "t", 1, {"protocol": protocol.to_json()})
@@ -233,7 +233,7 @@ def rows_of(path):
     return sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist())
 
 
-def test_a_delete_is_planned_anew_on_what_a_compaction_and_an_append_have_left(tmp_path):
+def test_a_delete_is_planned_again_after_a_compaction_and_an_append(tmp_path):
     path = tmp_path / "t"
     for number in range(4):
         write_deltalake(path, pa.table({"id": [number * 10, number * 10 + 1]}), mode="append")
@@ -260,7 +260,7 @@ def test_a_delete_is_planned_anew_on_what_a_compaction_and_an_append_have_left(t
     assert left <= referred, "what the first round wrote is gone"
 
 
-def test_a_delete_goes_on_when_only_a_property_of_upkeep_changes_under_it(tmp_path):
+def test_a_delete_commits_after_a_change_of_a_maintenance_property(tmp_path):
     path = tmp_path / "t"
     write_deltalake(path, pa.table({"id": [1, 2]}))
     before = load_snapshot(pages.LocalStore(str(path)))
@@ -275,7 +275,7 @@ def test_a_delete_goes_on_when_only_a_property_of_upkeep_changes_under_it(tmp_pa
     assert DeltaTable(path).metadata().configuration["delta.logRetentionDuration"] == "interval 40 days"
 
 
-def test_a_delete_gives_up_when_the_schema_changes_under_it(tmp_path):
+def test_a_delete_fails_after_a_change_of_the_schema(tmp_path):
     path = tmp_path / "t"
     write_deltalake(path, pa.table({"id": [1, 2]}))
     before = load_snapshot(pages.LocalStore(str(path)))
@@ -295,7 +295,7 @@ def partitioned(path, parts=("a", "b"), each=3):
 
 
 @pytest.mark.parametrize("verb", [compact, lambda *a: z_order(*a, ["id"])], ids=["compact", "z_order"])
-def test_a_rewrite_commits_the_partitions_that_lost_nothing(tmp_path, verb):
+def test_a_rewrite_commits_the_partitions_without_a_conflict(tmp_path, verb):
     path = tmp_path / "t"
     before = partitioned(path)
     delete(before, parse("part = 'b' and id = 1", before.schema), ArrowEngine())
@@ -322,7 +322,7 @@ def test_a_rewrite_that_lost_every_partition_is_planned_again(tmp_path, verb):
 
 @pytest.mark.parametrize("loses_a_file", [True, False])
 @pytest.mark.parametrize("verb", [compact, lambda *a: z_order(*a, ["id"])], ids=["compact", "z_order"])
-def test_a_rewrite_gives_up_when_the_schema_changes_whatever_came_first(tmp_path, verb, loses_a_file):
+def test_a_rewrite_fails_after_a_schema_change_in_any_order_of_winners(tmp_path, verb, loses_a_file):
     path = tmp_path / "t"
     before = partitioned(path)
     if loses_a_file:
@@ -336,7 +336,7 @@ def test_a_rewrite_gives_up_when_the_schema_changes_whatever_came_first(tmp_path
 
 
 @pytest.mark.parametrize("loses_a_file", [True, False])
-def test_a_rewrite_gives_up_when_a_feature_is_dropped_whatever_came_first(tmp_path, loses_a_file):
+def test_a_rewrite_fails_after_a_dropped_feature_in_any_order_of_winners(tmp_path, loses_a_file):
     # Another writer changes the protocol of the table so that it has fewer rules.
     path = tmp_path / "t"
     before = partitioned(path)
@@ -349,7 +349,7 @@ def test_a_rewrite_gives_up_when_a_feature_is_dropped_whatever_came_first(tmp_pa
     assert rows_of(path) == expected
 
 
-def test_many_winners_are_looked_at_together(tmp_path, monkeypatch):
+def test_many_winners_are_checked_together(tmp_path, monkeypatch):
     snapshot = create(tmp_path / "t")
     late = begin(snapshot)
     late.read(parse("id = 5", snapshot.schema))

@@ -104,7 +104,7 @@ def test_a_commit_that_others_have_built_on_is_committed(table, tmp_path, monkey
     assert ids(tmp_path) == [*range(10), *range(100, 104), 1000]
 
 
-def test_the_outcome_is_unknown_where_the_log_does_not_show_it(table, tmp_path, monkeypatch):
+def test_the_outcome_is_unknown_if_the_log_does_not_show_it(table, tmp_path, monkeypatch):
     """By the store's clock the checkpoint is not older than the commit, but it does not have the commit's rows."""
     meanwhile(monkeypatch, lambda: by_delta_rs(tmp_path))
     monkeypatch.setattr(freed_names, "_was_before", lambda checkpoints, commits, version: False, raising=True)
@@ -122,9 +122,7 @@ def test_the_outcome_is_unknown_where_the_log_does_not_show_it(table, tmp_path, 
     ],
     ids=["files", "metadata", "protocol", "domain"],
 )
-def test_a_commit_is_committed_whose_put_was_stored_without_an_answer_and_repeated_after_a_cleanup(
-    table, tmp_path, monkeypatch, verb, others
-):
+def test_a_put_repeated_after_a_lost_answer_and_a_cleanup_is_committed(table, tmp_path, monkeypatch, verb, others):
     """The repeated put comes after the checkpoint that has the changes of the first put."""
     put = LocalStore.put_if_absent
     lost = []
@@ -169,7 +167,7 @@ def test_the_retention_of_a_winning_commit_counts(tmp_path, monkeypatch):
     assert ids(tmp_path) == [*range(10), *range(100, 104)]
 
 
-def test_an_error_of_the_look_after_the_put_deletes_no_file_of_the_commit(table, tmp_path, monkeypatch):
+def test_a_listing_error_after_the_put_deletes_no_file_of_the_commit(table, tmp_path, monkeypatch):
     """Another writer may have added a feature that this library cannot read."""
     check = optimistic_transaction.check_name
 
@@ -188,7 +186,7 @@ def test_an_error_of_the_look_after_the_put_deletes_no_file_of_the_commit(table,
     assert ids(tmp_path) == [*range(2, 10), *range(100, 104)]
 
 
-def test_a_remove_of_others_is_not_taken_for_the_own_one(table, tmp_path, monkeypatch):
+def test_a_remove_of_another_writer_is_not_ours(table, tmp_path, monkeypatch):
     """Another writer rewrote the file, so its rows are live under another name."""
 
     def others():
@@ -202,7 +200,7 @@ def test_a_remove_of_others_is_not_taken_for_the_own_one(table, tmp_path, monkey
         table.delete("id < 5")
 
 
-def test_a_long_retention_costs_no_look(tmp_path, monkeypatch):
+def test_a_long_retention_needs_no_listing_after_the_put(tmp_path, monkeypatch):
     write_deltalake(tmp_path, pa.table({"id": [1]}), configuration={"delta.logRetentionDuration": "interval 2 hours"})
     listed = []
     listing = LocalStore.list_from

@@ -24,7 +24,9 @@ def metadata(level: str | None) -> Metadata:
         (metadata("WriteSerializable"), metadata(None), SERIALIZABLE),
     ],
 )
-def test_the_level_is_the_tables(before: Metadata | None, after: Metadata | None, level: IsolationLevel) -> None:
+def test_the_isolation_level_is_a_table_property(
+    before: Metadata | None, after: Metadata | None, level: IsolationLevel
+) -> None:
     assert level_of(before, after, changes_only_files=False, table="t") is level
     assert level_of(before, after, changes_only_files=True, table="t") is SNAPSHOT_ISOLATION
 
@@ -36,7 +38,7 @@ def test_a_level_that_is_not_valid_is_refused() -> None:
 
 @pytest.mark.parametrize("is_blind", [True, False])
 @pytest.mark.parametrize("writes_metadata", [True, False])
-def test_the_appends_that_a_level_lets_pass(is_blind: bool, writes_metadata: bool) -> None:
+def test_the_appends_that_a_level_reorders(is_blind: bool, writes_metadata: bool) -> None:
     passing = {
         level: allows_append(level, is_blind_append=is_blind, writes_metadata=writes_metadata)
         for level in IsolationLevel

@@ -57,7 +57,7 @@ def test_two_first_commits_have_one_winner(tmp_path):
 
 
 @pytest.mark.slow
-def test_concurrent_appends_all_land_in_versions_without_a_gap(tmp_path):
+def test_concurrent_appends_have_consecutive_versions(tmp_path):
     snapshot = create(tmp_path / "t")
 
     def write(i):
@@ -72,7 +72,7 @@ def test_concurrent_appends_all_land_in_versions_without_a_gap(tmp_path):
     assert read_hint(snapshot.store) == 40
 
 
-def test_a_read_predicate_meets_only_rows_it_may_cover(tmp_path):
+def test_a_read_predicate_conflicts_only_with_rows_that_may_match(tmp_path):
     snapshot = create(tmp_path / "t")
     predicate = parse("id > 50", snapshot.schema, table=None)
     low, high = begin(snapshot), begin(snapshot)
@@ -124,7 +124,7 @@ def test_a_compaction_runs_beside_appends(tmp_path):
     assert paths_of(load_snapshot(snapshot.store)) == ["ab", "c"]
 
 
-def test_a_change_of_schema_wins_over_those_that_planned_on_the_old_one(tmp_path):
+def test_a_metadata_change_conflicts_with_commits_planned_before(tmp_path):
     snapshot = create(tmp_path / "t")
     late = begin(snapshot, adds=["a"])
     change = begin(snapshot, "SET TBLPROPERTIES")
@@ -147,7 +147,7 @@ def test_an_application_writes_each_of_its_versions_once(tmp_path):
     assert paths_of(load_snapshot(snapshot.store)) == ["first"]
 
 
-def test_a_store_that_answers_twice_does_not_make_a_conflict_of_our_own_commit(tmp_path):
+def test_a_repeated_put_does_not_conflict_with_our_own_commit(tmp_path):
     def put_twice(put_if_absent, path, data):
         put_if_absent(path, data)
         return put_if_absent(path, data)
@@ -189,7 +189,7 @@ def test_retries_are_bounded(tmp_path, monkeypatch):
     assert "max_commit_retries" in outcome.error.hint
 
 
-def test_rows_are_not_removed_against_the_tables_promise(tmp_path):
+def test_an_append_only_table_refuses_removes(tmp_path):
     snapshot = append(create(tmp_path / "t", {"delta.appendOnly": "true"}), "a")
     delete = begin(snapshot, "DELETE")
     delete.remove(files("a"))
@@ -213,7 +213,7 @@ def _schema(noted):
         ((1, 8, None), {}, "writer version 8"),
     ],
 )
-def test_tables_that_cannot_be_written_right_are_read_and_refused_by_name(tmp_path, protocol, metadata, feature):
+def test_unsupported_tables_are_read_and_writes_are_refused_by_name(tmp_path, protocol, metadata, feature):
     reader, writer, features = protocol
     body = {"minReaderVersion": reader, "minWriterVersion": writer} | ({"writerFeatures": features} if features else {})
     store = put(tmp_path, 0, {"protocol": body}, {"metaData": METADATA | metadata}, add("a"))
@@ -228,7 +228,7 @@ def test_tables_that_cannot_be_written_right_are_read_and_refused_by_name(tmp_pa
 @pytest.mark.parametrize(
     "listed", [["appendOnly", "invariants", "checkConstraints", "generatedColumns"], ["deletionVectors"]]
 )
-def test_features_that_are_listed_and_not_used_cost_nothing(tmp_path, listed):
+def test_listed_features_that_are_not_in_use_are_ignored(tmp_path, listed):
     readers = [feature for feature in listed if feature == "deletionVectors"]
     store = put(tmp_path, 0, protocol(*readers, writer=set(listed) - set(readers)), add("a"))
     assert append(load_snapshot(store), "b").version == 1
@@ -241,7 +241,7 @@ def test_reader_features_in_use_refuse_the_table(tmp_path, feature):
         load_snapshot(store)
 
 
-def test_a_commit_of_a_file_that_is_not_there_is_refused(tmp_path):
+def test_a_commit_that_adds_a_missing_file_is_refused(tmp_path):
     snapshot = create(tmp_path / "t")
     transaction = OptimisticTransaction(snapshot, LocalStore(snapshot.store.root), "WRITE", {})
     transaction.add(files("never-written"))
@@ -250,7 +250,7 @@ def test_a_commit_of_a_file_that_is_not_there_is_refused(tmp_path):
     assert load_snapshot(snapshot.store).version == 0
 
 
-def test_history_says_what_each_commit_did(tmp_path):
+def test_history_has_the_operation_of_each_commit(tmp_path):
     snapshot = append(create(tmp_path / "t"), "a")
     entries = history(snapshot.store)
     assert [(e["version"], e["operation"]) for e in entries] == [(1, "WRITE"), (0, "CREATE TABLE")]
@@ -260,7 +260,7 @@ def test_history_says_what_each_commit_did(tmp_path):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), "\ud800"])
-def test_metadata_that_is_no_json_is_refused(tmp_path, value):
+def test_metadata_that_is_not_json_is_refused(tmp_path, value):
     # Python's json would write NaN, and then no other reader could open the table.
     snapshot = create(tmp_path / "t")
     transaction = begin(snapshot, adds=["a"])

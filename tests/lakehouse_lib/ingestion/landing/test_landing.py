@@ -121,7 +121,7 @@ def test_links_within_the_landing_folder_and_the_folder_as_a_link_are_followed(t
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
 @pytest.mark.parametrize("what", ["link", "FIFO"])
-def test_a_special_file_that_replaces_a_file_is_not_read(tmp_path: Path, kind: str, what: str) -> None:
+def test_a_link_or_fifo_that_replaces_a_file_is_not_read(tmp_path: Path, kind: str, what: str) -> None:
     path = tmp_path / "landing" / f"a.{kind}"
     path.parent.mkdir()
     path.write_text("id\n1\n")

@@ -65,7 +65,7 @@ def test_a_checkpoint_of_a_version_that_was_cleaned_up_is_refused(tmp_path):
         checkpoint(held)
 
 
-def test_one_remade_at_once_looks_the_same_and_is_refused(tmp_path, monkeypatch):
+def test_a_commit_to_an_immediately_recreated_table_is_refused(tmp_path, monkeypatch):
     # If the file system's times are coarse, only the content of the commit shows the difference.
     monkeypatch.setattr(local, "_tag", lambda status: "")
     moment = time.time_ns()
@@ -89,7 +89,7 @@ def make_again(root):
     make(root, 4, "new")
 
 
-def test_one_remade_while_a_race_is_lost_is_refused(tmp_path):
+def test_a_commit_to_a_table_recreated_during_a_lost_race_is_refused(tmp_path):
     stale = make(tmp_path / "t", 2, "old")
     store = FaultStore(stale.store.root, before={"put_if_absent": each(lambda: make_again(tmp_path / "t"))})
     with pytest.raises(TableNotFoundError, match=ANOTHER):
@@ -97,7 +97,7 @@ def test_one_remade_while_a_race_is_lost_is_refused(tmp_path):
     assert paths_of(load_snapshot(stale.store)) == ["new1", "new2", "new3"]
 
 
-def test_one_remade_between_two_lost_races_is_refused(tmp_path):
+def test_a_commit_to_a_table_recreated_between_two_lost_races_is_refused(tmp_path):
     stale = make(tmp_path / "t", 1, "")
     puts = []
     races = each(lambda: append(stale, "theirs"), lambda: make_again(tmp_path / "t"))
@@ -107,7 +107,7 @@ def test_one_remade_between_two_lost_races_is_refused(tmp_path):
     assert len(puts) == 2
 
 
-def test_one_known_by_a_checkpoint_alone_is_told_by_its_id(tmp_path):
+def test_a_recreated_table_without_commits_is_recognized_by_its_id(tmp_path):
     write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
     DeltaTable(tmp_path / "t").create_checkpoint()
     (tmp_path / "t" / file_names.commit(0)).unlink()
@@ -136,7 +136,7 @@ def test_one_known_by_a_checkpoint_alone_is_told_by_its_id(tmp_path):
     ],
     ids=["append", "overwrite", "delete", "compact", "vacuum", "cleanup", "repair", "checkpoint", "update"],
 )
-def test_a_table_held_open_does_nothing_to_the_new_one(tmp_path, verb, count):
+def test_an_open_table_does_not_change_the_recreated_table(tmp_path, verb, count):
     for number in range(2):
         write_deltalake(tmp_path / "t", pa.table({"id": [number]}), mode="append")
     table = DeltaTable(tmp_path / "t")
@@ -150,7 +150,7 @@ def test_a_table_held_open_does_nothing_to_the_new_one(tmp_path, verb, count):
     verb(DeltaTable(tmp_path / "t"))
 
 
-def test_a_table_held_open_notices_that_it_is_gone(tmp_path):
+def test_an_open_table_reports_that_it_was_deleted(tmp_path):
     write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
     table = DeltaTable(tmp_path / "t")
     shutil.rmtree(tmp_path / "t")
@@ -159,7 +159,7 @@ def test_a_table_held_open_notices_that_it_is_gone(tmp_path):
 
 
 @pytest.mark.parametrize("is_cached", [True, False])
-def test_a_log_that_was_copied_back_is_the_same(tmp_path, is_cached):
+def test_a_restored_copy_of_the_log_is_the_same_table(tmp_path, is_cached):
     snapshot = make(tmp_path / "t", 3, "f")
     held = DeltaTable(tmp_path / "t")
     shutil.copytree(tmp_path / "t", tmp_path / "backup")
@@ -174,7 +174,7 @@ def test_a_log_that_was_copied_back_is_the_same(tmp_path, is_cached):
     assert commit(snapshot) == Committed(3, 1)
 
 
-def test_a_backup_with_another_end_is_another_table(tmp_path):
+def test_a_backup_with_other_last_commits_is_another_table(tmp_path):
     # The id is the same, but the commits of the old table are missing.
     first = make(tmp_path / "t", 2, "f")
     shutil.copytree(tmp_path / "t", tmp_path / "backup")
@@ -187,7 +187,7 @@ def test_a_backup_with_another_end_is_another_table(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_version_far_behind_is_brought_up_by_a_checkpoint(tmp_path, monkeypatch):
+def test_an_old_version_is_updated_by_a_checkpoint(tmp_path, monkeypatch):
     old = make(tmp_path / "t", 1, "")
     latest = old
     for number in range(101):
@@ -203,7 +203,7 @@ def test_a_version_far_behind_is_brought_up_by_a_checkpoint(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_changes_of_the_new_table_are_not_told_as_those_of_the_old(tmp_path, count):
+def test_changes_of_the_new_table_are_not_returned_for_the_old_table(tmp_path, count):
     """A reader of the changes after its last version would miss the new table's first changes."""
 
     def fill(name, versions):
@@ -222,7 +222,7 @@ def test_changes_of_the_new_table_are_not_told_as_those_of_the_old(tmp_path, cou
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_history_and_moving_to_a_version_of_the_new_table_are_refused(tmp_path, count):
+def test_history_and_load_of_versions_of_the_new_table_are_refused(tmp_path, count):
     path = tmp_path / "t"
     make(path, 2, "old")
     held = DeltaTable(str(path))
