@@ -119,7 +119,7 @@ class StoreContract:
         assert list(store.list_from("missing")) == []
         assert list(store.list_from("other/below a file")) == []
 
-    def test_list_from_a_version_has_all_names_of_it_and_none_of_the_one_before(self, store):
+    def test_list_from_a_version_returns_its_names_and_no_earlier_names(self, store):
         names = [
             f"{version:020d}{end}" for version in (8, 9, 10, 11, 99, 100) for end in (".checkpoint.parquet", ".json")
         ]
@@ -137,7 +137,7 @@ class StoreContract:
         assert {meta.path for meta in store.walk()} == names
         assert {meta.path for meta in store.walk("b")} == {"b/c", "b/d/e"}
 
-    def test_walk_goes_on_after_a_path(self, store):
+    def test_walk_continues_after_a_path(self, store):
         paths = ["a.csv", "a/1", "a/2", "b.csv", "b/é", "b/z"]
         for path in paths:
             store.put(path, b"")

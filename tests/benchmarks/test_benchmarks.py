@@ -69,7 +69,7 @@ def test_a_memory_limit_is_noticed_once():
     assert calls == [True]
 
 
-def test_the_checksum_notices_one_changed_value(tmp_path):
+def test_the_checksum_detects_one_changed_value(tmp_path):
     small, big, marked = (data.make(tmp_path, 400, kind) for kind in ("small", "big", "marked"))
     assert checks.content(marked) == checks.content(big)
     assert checks.content(small) == checks.content(big)

@@ -160,7 +160,7 @@ def test_processes_of_a_killed_guard_are_ended_at_the_next_start(mark: str, tmp_
     assert not home.airflow_state.exists()
 
 
-def test_stop_ends_the_guard_and_its_tree_and_says_whether_there_was_one(mark: str, tmp_path: Path) -> None:
+def test_stop_ends_the_guard_and_returns_whether_it_was_running(mark: str, tmp_path: Path) -> None:
     home = Home(tmp_path)
     assert airflow_process.stop(home) is False
     guard = start_guard(mark, STUBBORN, stay=True)

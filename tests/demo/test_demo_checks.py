@@ -103,7 +103,7 @@ def forget(home: Home, person: Person) -> None:
 
 
 @pytest.mark.slow
-def test_queries_agree_once_the_customer_is_gone_and_not_before(home: Home, injected: Faults, person: Person) -> None:
+def test_queries_agree_only_after_the_erasure(home: Home, injected: Faults, person: Person) -> None:
     assert not checks.queries_agree(home, injected, person).holds
     forget(home, person)
     assert checks.queries_agree(home, injected, person).problems == ()

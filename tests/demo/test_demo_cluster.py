@@ -127,7 +127,7 @@ def test_a_run_that_failed_leaves_its_logs_and_no_secret(home: ClusterHome) -> N
     assert not [path for path in left if any(secret in path.read_text() for secret in secrets)]
 
 
-def test_the_files_of_a_run_are_deleted_and_the_lock_stays(home: ClusterHome) -> None:
+def test_the_files_of_a_run_are_deleted_and_the_lock_is_kept(home: ClusterHome) -> None:
     with home.locked():
         home.discard()
         assert [path.name for path in home.root.iterdir()] == ["lock"]

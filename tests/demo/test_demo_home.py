@@ -12,7 +12,7 @@ from demo.errors import DemoError
 from demo.home import Home
 
 
-def test_clear_removes_what_the_demo_made_and_nothing_else(tmp_path: Path) -> None:
+def test_clear_removes_only_files_of_the_demo(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     for folder in (home.raw, home.landing / "orders", home.tables / "orders", home.ledger, home.records, home.airflow):
         folder.mkdir(parents=True)

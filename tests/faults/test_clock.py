@@ -23,7 +23,7 @@ JUMPS = [0.0, -HOUR, -3 * DAY, +2 * HOUR, -400 * DAY, 0.0, +400 * DAY, -1.0, 0.0
 
 
 @pytest.mark.slow
-def test_commits_stay_in_the_order_of_their_versions(tmp_path: Path) -> None:
+def test_commit_times_are_in_the_order_of_the_versions(tmp_path: Path) -> None:
     table = tmp_path / "t"
     tried = in_a_process(scenes.commit_while_the_clock_jumps, table, JUMPS)
     assert [(attempt.error, attempt.version) for attempt in tried] == [("", number) for number in range(len(JUMPS))]

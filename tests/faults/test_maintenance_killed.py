@@ -123,7 +123,7 @@ def rows(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("verb", TABLES)
-def test_the_next_run_finishes_what_a_killed_run_began(tmp_path: Path, verb: Verb) -> None:
+def test_the_next_run_finishes_a_killed_run(tmp_path: Path, verb: Verb) -> None:
     TABLES[verb](tmp_path / "made")
     before = rows(tmp_path / "made")
     shutil.copytree(tmp_path / "made", tmp_path / "counted")

@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).parent.parent / "data" / "golden"
 NAMES = sorted(folder.name for folder in GOLDEN.iterdir())
 
 
-def test_there_are_golden_tables() -> None:
+def test_golden_tables_exist() -> None:
     assert len(NAMES) == 19
 
 

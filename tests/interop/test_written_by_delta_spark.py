@@ -25,7 +25,7 @@ TABLES = {table.name: table for table in written(Path(__file__).parent.parent / 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def test_there_are_tables() -> None:
+def test_tables_of_delta_spark_exist() -> None:
     assert len(TABLES) > 25
 
 

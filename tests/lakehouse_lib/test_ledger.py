@@ -28,7 +28,7 @@ def at(folder: Path, key: str = KEY) -> Ledger:
     return Ledger(open_store(folder), key)
 
 
-def test_a_document_is_read_as_it_was_put(ledger: Ledger, tmp_path: Path) -> None:
+def test_documents_are_read_unchanged(ledger: Ledger, tmp_path: Path) -> None:
     request = new_request()
     assert ledger.find(request, "plan") is None
     assert ledger.put(request, "plan", ODD) == ODD

@@ -102,7 +102,7 @@ def test_the_library_imports_no_dependency_by_itself() -> None:
     assert not {"pyarrow", "numpy", "pandas", "sqlglot", "pydantic", "boto3", "pyspark"} & set(run(code))
 
 
-def test_a_table_loads_no_parser_and_no_model_of_others() -> None:
+def test_the_table_class_imports_no_optional_dependency() -> None:
     code = "import json, sys; from lakehouse_lib import DeltaTable, write_deltalake; print(json.dumps([*sys.modules]))"
     assert not {"pandas", "sqlglot", "pydantic", "boto3", "pyspark", "asyncio"} & set(run(code))
 

@@ -23,7 +23,7 @@ def test_results_come_in_the_order_of_the_items_from_all_threads():
 
 
 @pytest.mark.parametrize(("items", "threads"), [(range(9), 0), (range(1), 4), (range(0), 4)])
-def test_the_caller_works_itself_where_threads_gain_nothing(items, threads):
+def test_the_caller_works_itself_if_threads_gain_nothing(items, threads):
     results = list(map_in_threads(lambda _: threading.get_ident(), items, threads))
     assert results == [threading.get_ident()] * len(items)
 

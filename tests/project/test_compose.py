@@ -58,7 +58,7 @@ def test_every_variable_has_a_default_or_an_error_message() -> None:
         assert variable["rest"], variable[0]
 
 
-def test_the_example_lists_every_variable_and_works_for_none_that_is_required() -> None:
+def test_the_example_lists_every_variable_and_no_value_of_required_ones() -> None:
     listed = dict(re.findall(r"^#?([A-Z_0-9]+)=(.*)$", EXAMPLE, re.MULTILINE))
     used = {variable["name"]: variable for variable in VARIABLE.finditer(TEXT)}
     assert set(listed) == set(used)
@@ -199,7 +199,7 @@ def test_the_s3_server_and_the_client_have_the_versions_that_are_tested() -> Non
 
 
 @pytest.mark.slow
-def test_airflow_takes_every_command_line(tmp_path: Path) -> None:
+def test_airflow_parses_every_command_line(tmp_path: Path) -> None:
     commands = [
         *(service["command"] for service in SERVICES.values() if service.get("command", [""])[0] == "airflow"),
         *(

@@ -95,7 +95,7 @@ def test_one_process_wins_each_put(server, location, count):
 @pytest.mark.parametrize(
     "kinds", [["append"] * 8, ["append"] * 16, ["append", "delta-rs"] * 4], ids=["8", "16", "mixed"]
 )
-def test_processes_append_to_one_table_and_nothing_is_lost(server, location, kinds):
+def test_concurrent_processes_append_to_one_table_without_loss(server, location, kinds):
     rounds = 5
     write_deltalake(location, rows(10**6, ROWS), storage_options=server.options)
     with racers(location, server.options, kinds, rounds) as processes:
@@ -207,7 +207,7 @@ def forget_who_was_first() -> None:
 
 
 @pytest.mark.parametrize("sabotage", [None, forget_who_was_first])
-def test_writers_that_are_killed_lose_nothing(server, location, tmp_path, sabotage):
+def test_killed_writers_lose_no_acknowledged_commit(server, location, tmp_path, sabotage):
     """Acknowledged commits exist once; a writer with the broken store is found."""
     place = Place(location, server.objects / location.removeprefix("s3://"), server.options)
     kills = 0 if sabotage else 24
@@ -244,7 +244,7 @@ def test_a_server_that_ignores_conditions_is_refused(server, location, monkeypat
     ],
     ids=["secret", "key", "region", "none"],
 )
-def test_wrong_credentials_and_regions_say_what_to_do(server, location, wrong, message):
+def test_errors_of_wrong_credentials_and_regions_have_hints(server, location, wrong, message):
     options = {name: value for name, value in {**server.options, **wrong}.items() if value is not None}
     with pytest.raises(StoreError, match=message) as caught:
         write_deltalake(location, rows(0), storage_options=options)

@@ -126,7 +126,7 @@ def test_a_load_into_a_bucket(server, location, spark, tmp_path):
     assert Load(source).nothing_to_do() is not None
 
 
-def test_a_bucket_has_one_set_of_options_an_application(server, location, spark):
+def test_a_spark_application_has_one_set_of_options_per_bucket(server, location, spark):
     write_deltalake(location, rows(0), storage_options=server.options)
     DeltaTable(location, storage_options=server.options).to_spark(spark)
     with Proxy(server.port) as proxy:

@@ -50,7 +50,7 @@ def test_batches_have_files_rows_rejected_rows_and_commits(shop: Shop) -> None:
     assert second.reason == "every file was rejected"
 
 
-def test_a_batch_that_breaks_a_rule_of_the_table_says_why(shop: Shop) -> None:
+def test_a_batch_that_breaks_a_rule_of_the_table_has_the_reason(shop: Shop) -> None:
     shop.land("1.csv", "1,1.50,a")
     rule = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 5}, "meta": {"rule_id": "enough"}}
     with pytest.raises(QualityError):
@@ -85,9 +85,7 @@ def test_folded_batches_have_counts_and_no_names(shop: Shop, monkeypatch: pytest
     assert [report.number for report in reports(shop, most=2)] == [4, 3]
 
 
-def test_a_loaded_batch_whose_commit_is_not_among_the_newest_stays_loaded(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_with_an_old_commit_is_still_reported_as_loaded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.land("1.csv", "1,1.50,a")
     Load(shop.source()).run()
     monkeypatch.setattr(batch_reports, "_MOST_COMMITS", 2)

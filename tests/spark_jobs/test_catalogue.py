@@ -68,7 +68,7 @@ TABLE_OPERATIONS = {name: operation for name, operation in OPERATIONS.items() if
 
 
 @pytest.mark.parametrize("operation", TABLE_OPERATIONS.values(), ids=TABLE_OPERATIONS)
-def test_the_function_takes_the_parameters(operation: TableOperation) -> None:
+def test_the_function_accepts_the_parameters(operation: TableOperation) -> None:
     taken = inspect.signature(operation.load()).parameters
     named = {parameter.keyword or parameter.name for parameter in operation.parameters} - {"table"}
     assert named <= set(taken)

@@ -36,7 +36,7 @@ from tests.suite_warnings import SUITE_WARNINGS
 pytestmark = [*SUITE_WARNINGS]
 
 
-def test_loads_each_file_once_and_remembers_one_transaction(spark: SparkSession, shop: Shop) -> None:
+def test_each_file_is_loaded_once_with_one_transaction(spark: SparkSession, shop: Shop) -> None:
     shop.land("a.csv", "1,1.50,x", "2,,")
     shop.land("b.csv", "3,1,y", "oops,1,y", "4,1")
     shop.land("c.csv", "5,1,z")
@@ -321,9 +321,7 @@ def test_a_row_that_no_partition_can_hold_does_not_block_the_source(spark: Spark
     ]
 
 
-def test_a_partition_text_that_reads_like_the_folder_of_a_null_is_loaded_as_it_is(
-    spark: SparkSession, shop: Shop
-) -> None:
+def test_a_partition_text_like_the_folder_of_a_null_is_loaded_unchanged(spark: SparkSession, shop: Shop) -> None:
     shop.land("1.csv", "1,1,__HIVE_DEFAULT_PARTITION__", "2,1,", "3,1,/__HIVE_DEFAULT_PARTITION__")
     load(spark, shop, partition_by=("note",))
     table = DeltaTable(str(shop.table)).to_pyarrow_table(columns=["id", "note"]).sort_by("id")

@@ -92,7 +92,7 @@ def test_giving_up_loses_against_a_run_that_has_decided_to_load(
 
 
 @pytest.mark.slow
-def test_tables_with_one_quarantine_and_one_source_name_keep_their_rejects_apart(
+def test_rejects_of_tables_with_a_shared_quarantine_are_separate(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     north, south = Shop(tmp_path / "north"), Shop(tmp_path / "south")

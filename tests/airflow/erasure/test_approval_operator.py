@@ -54,7 +54,7 @@ def ask(run: Run) -> TaskAwaitingInput:
     return waiting.value
 
 
-def test_the_registry_says_who_is_asked_and_how_long(questions: list[dict[str, Any]], registry_file: Path) -> None:
+def test_the_registry_sets_the_approvers_and_the_timeout(questions: list[dict[str, Any]], registry_file: Path) -> None:
     set_policy(registry_file, approvers=["ann", "7"], response_hours=1.5)
     run = Run()
     run.look()
@@ -85,7 +85,7 @@ def test_the_question_lists_the_rows_to_delete_without_the_identifier(
         assert line in question["body"].splitlines()
 
 
-def test_nothing_that_is_edited_in_xcom_is_in_the_question(questions: list[dict[str, Any]]) -> None:
+def test_edits_in_xcom_do_not_reach_the_question(questions: list[dict[str, Any]]) -> None:
     run = Run()
     run.look()
     run.left["locate"] |= {"subject": "[x](http://e.example)", "person": "eve"}
@@ -111,7 +111,7 @@ def test_a_notifier_of_the_registry_is_called(questions: list[dict[str, Any]], r
         (f"{__name__}:make_nothing", "made a NoneType; expected an Airflow notifier"),
     ],
 )
-def test_a_notifier_that_cannot_be_made_asks_nothing(
+def test_a_notifier_that_cannot_be_created_fails_the_task(
     questions: list[dict[str, Any]], registry_file: Path, reference: str, reason: str
 ) -> None:
     set_policy(registry_file, notifiers=[reference])

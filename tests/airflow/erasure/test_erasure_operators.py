@@ -13,7 +13,7 @@ from tests.airflow.erasure_runs import Run, append, on_disk, refuse, versions
 from tests.peers import parquet_files
 
 
-def test_an_order_that_arrives_before_the_approval_ends_the_run_before_anything_is_deleted(tables: Path) -> None:
+def test_an_order_that_arrives_before_the_approval_fails_the_delete(tables: Path) -> None:
     run = Run()
     run.locate()
     append(tables / "orders", o_orderkey=[3], o_custkey=[2])
@@ -75,7 +75,7 @@ def test_a_new_quarantine_with_rows_of_the_person_fails_the_delete(tables: Path)
         run.delete()
 
 
-def test_more_rows_of_known_keys_go_with_the_rest(tables: Path) -> None:
+def test_new_rows_of_known_keys_are_deleted(tables: Path) -> None:
     run = Run()
     run.locate()
     append(tables / "lineitem", l_orderkey=[2, 2])
@@ -113,7 +113,7 @@ def test_rows_that_arrive_during_a_delete_are_left_to_the_next_run(tables: Path)
     assert on_disk(tables / "lineitem") == on_disk(tables / "orders") == [1]
 
 
-def test_line_items_that_come_after_their_order_is_gone_are_deleted_by_clearing_from_the_delete_on(
+def test_late_line_items_are_deleted_by_clearing_the_delete(
     tables: Path,
 ) -> None:
     append(tables / "orders", o_orderkey=[4], o_custkey=[2])
@@ -144,9 +144,7 @@ def move(registry_file: Path, table: str) -> Path:
     return new
 
 
-def test_a_table_that_moved_before_the_approval_is_not_deleted_from_where_it_was(
-    tables: Path, registry_file: Path
-) -> None:
+def test_a_table_that_moved_before_the_approval_is_not_changed(tables: Path, registry_file: Path) -> None:
     run = Run()
     run.locate()
     moved = move(registry_file, "orders")

@@ -58,7 +58,7 @@ def person(tables: Path) -> Run:
     return Run(LONG)
 
 
-def test_the_record_says_who_what_and_when(person: Run, tables: Path) -> None:
+def test_the_record_has_people_versions_files_and_times(person: Run, tables: Path) -> None:
     person.locate()
     places = person.places()
     before = {table: Peer(place.uri).version() for table, place in places.items()}
@@ -93,7 +93,7 @@ def test_the_record_says_who_what_and_when(person: Run, tables: Path) -> None:
     assert log[None] is None
 
 
-def test_no_document_that_stays_holds_an_identifier(
+def test_no_permanent_document_has_an_identifier(
     person: Run, tables: Path, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     person.locate()
@@ -110,7 +110,7 @@ def test_no_document_that_stays_holds_an_identifier(
     assert str(LONG) not in "".join(capfd.readouterr())
 
 
-def test_two_requests_for_one_person_have_one_hash_and_others_another(tables: Path) -> None:
+def test_requests_for_one_person_have_the_same_hash(tables: Path) -> None:
     runs = [Run(1), Run(1), Run(2)]
     for run in runs:
         run.look()

@@ -131,7 +131,7 @@ def commits(tables: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
                 yield file, json.loads(line)
 
 
-def test_the_id_is_only_where_the_docs_say_and_goes_from_there_as_they_say(erased: Erased) -> None:
+def test_the_id_is_only_in_documented_places_and_is_deleted_there(erased: Erased) -> None:
     person = erased.person
     hits = [(table, column, text) for table, column, text in erased.database if names_person(text, person)]
     assert [hit for hit in hits if hit[:2] not in LEFT] == []

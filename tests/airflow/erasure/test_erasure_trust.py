@@ -111,7 +111,7 @@ def test_a_run_id_may_be_any_text(tables: Path, folder: Path, run_id: str) -> No
     assert {path.parent for path in folder.iterdir()} == {folder}
 
 
-def test_an_earlier_request_of_the_run_is_refused_when_it_was_not_the_one_asked_about(tables: Path) -> None:
+def test_an_earlier_request_of_the_run_without_a_question_is_refused(tables: Path) -> None:
     run = Run()
     run.look()
     first = dict(run.left["locate"])
@@ -124,7 +124,7 @@ def test_an_earlier_request_of_the_run_is_refused_when_it_was_not_the_one_asked_
     )
 
 
-def test_a_request_that_is_swapped_between_question_and_answer_is_not_what_is_approved(tables: Path) -> None:
+def test_a_request_swapped_before_the_answer_is_not_approved(tables: Path) -> None:
     run = Run()
     run.look()
     shown = run.request

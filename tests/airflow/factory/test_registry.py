@@ -100,7 +100,7 @@ def test_an_error_names_the_file_and_the_key(
     assert str(registry_file) in str(error.value)
 
 
-def test_a_key_that_is_there_twice_is_refused(registry_file: Path) -> None:
+def test_a_duplicate_key_is_refused(registry_file: Path) -> None:
     text = registry_file.read_text()
     registry_file.write_text(text.replace('"tables": {', '"tables": {"orders": {"uri": "tables/old"}, ', 1))
     with pytest.raises(RegistryError, match=r"lakehouse\.json: tables\.orders: the key 'orders' occurs twice"):

@@ -70,7 +70,7 @@ def test_the_job_of_an_earlier_try_is_not_submitted_again(tmp_path: Path) -> Non
     assert list((tmp_path / "jobs").iterdir()) == []
 
 
-def test_a_job_that_has_ended_meanwhile_gives_its_result(tmp_path: Path) -> None:
+def test_a_job_that_has_ended_between_tries_gives_its_result(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     job = orphan(tmp_path)
     job.wait()
@@ -145,7 +145,7 @@ def test_killing_a_task_that_waits_kills_the_job(tmp_path: Path) -> None:
     assert len(starts(tmp_path)) == 1
 
 
-def test_killing_a_task_whose_job_a_later_try_has_found_lets_the_job_go_on(tmp_path: Path) -> None:
+def test_killing_a_task_does_not_kill_the_job_of_a_later_try(tmp_path: Path) -> None:
     first, second = submission(tmp_path), submission(tmp_path)
     thread, _ = in_thread(first)
     wait_for(lambda: starts(tmp_path))
@@ -160,9 +160,7 @@ def test_killing_a_task_whose_job_a_later_try_has_found_lets_the_job_go_on(tmp_p
     assert list((tmp_path / "jobs").iterdir()) == []
 
 
-def test_a_timeout_of_a_task_whose_job_a_later_try_has_found_lets_the_job_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_timeout_does_not_kill_the_job_of_a_later_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = submission(tmp_path), submission(tmp_path)
 
     def time_out(_: Any) -> None:
@@ -183,7 +181,7 @@ def test_a_timeout_of_a_task_whose_job_a_later_try_has_found_lets_the_job_go_on(
     first._submit_sp.wait()
 
 
-def test_killing_a_task_that_waits_lets_the_job_of_a_later_try_go_on(tmp_path: Path) -> None:
+def test_killing_a_waiting_task_does_not_kill_the_job_of_a_later_try(tmp_path: Path) -> None:
     job = orphan(tmp_path)
     second, third = submission(tmp_path), submission(tmp_path)
     thread, outcome = in_thread(second)
@@ -244,7 +242,7 @@ def elsewhere(tmp_path: Path) -> JobFolder:
     return folder
 
 
-def test_a_job_of_another_machine_is_seen_by_its_pulse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_of_another_machine_is_recognized_by_its_pulse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulse, "PULSE_SECONDS", 0.02)
     job = orphan(tmp_path)
     folder = elsewhere(tmp_path)

@@ -158,7 +158,7 @@ print('{"lakehouse": "result", "job": "compact", "version": 8}', flush=True)
     assert list((tmp_path / "jobs").iterdir()) == []
 
 
-def test_it_runs_this_python_on_this_machines_own_address(spark_submit: Any) -> None:
+def test_the_job_runs_this_python_on_the_local_address(spark_submit: Any) -> None:
     spark_submit(
         """
 end({"lakehouse": "result", "argv": sys.argv[1:], "python": os.environ["PYSPARK_PYTHON"],
@@ -283,7 +283,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("moment", ["arguments", "storage_options"])
-def test_a_task_that_is_killed_before_its_job_begins_starts_none(
+def test_a_task_that_is_killed_before_its_job_begins_starts_no_job(
     spark_submit: Any, registry_file: Path, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark_submit(f"open({str(tmp_path / 'started')!r}, 'w')")

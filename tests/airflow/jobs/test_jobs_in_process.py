@@ -95,9 +95,7 @@ def test_another_engine_is_refused(orders: Path, submitted: list[str]) -> None:
         LakehouseOptimizeOperator(task_id="t", table="orders", engine="duckdb").execute(CONTEXT)
 
 
-def test_the_job_of_an_earlier_try_is_looked_for_before_work_is_done_in_the_task(
-    orders: Path, submitted: list[str]
-) -> None:
+def test_the_task_looks_for_the_job_of_an_earlier_try_first(orders: Path, submitted: list[str]) -> None:
     folder = JobFolder(str(orders / "_jobs"), None, task_application(CONTEXT))
     folder.handle()
     folder.put_handle(Handle(folder.new_name(), "c", this_machine(), 2, 1))

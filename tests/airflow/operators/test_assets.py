@@ -72,12 +72,12 @@ def test_the_event_of_an_outlet_has_the_versions(tmp_path: Path) -> None:
     assert events_of(checkpoint)[own].extra == {"table": table, "from_version": 2, "to_version": 2}
 
 
-def test_publish_takes_more_outlets() -> None:
+def test_publish_accepts_additional_outlets() -> None:
     publish = LakehousePublishOperator(task_id="t", versions={}, outlets=[Asset("s3://lake/marker")])
     assert publish.outlets == [LAKEHOUSE_ALIAS, Asset("s3://lake/marker")]
 
 
-def test_outlets_of_tables_are_shown_before_a_run_and_emit_nothing_by_themselves() -> None:
+def test_assets_are_listed_as_outlets_and_emit_no_events_themselves() -> None:
     shown, marker = Asset("s3://lake/orders"), Asset("s3://lake/marker")
     publish = LakehousePublishOperator(task_id="t", versions={}, assets=[shown], outlets=[marker])
     assert publish.outlets == [LAKEHOUSE_ALIAS, shown, marker]

@@ -50,9 +50,7 @@ def test_each_table_that_needs_it_is_a_task(registry_file: Path, registry: dict[
     assert orders_of(plan(registry_file, registry)) == {"arrow": [["orders"]], "spark": [["customer"]]}
 
 
-def test_a_plan_alone_runs_nothing_and_a_closed_window_plans_nothing(
-    registry_file: Path, registry: dict[str, Any]
-) -> None:
+def test_a_plan_runs_no_step_and_a_closed_window_plans_no_step(registry_file: Path, registry: dict[str, Any]) -> None:
     assert plan(registry_file, registry, plan_only="True") == []
     with pytest.raises(AirflowFailException, match="plan_only is 'yes'; expected True or False"):
         plan(registry_file, registry, plan_only="yes")

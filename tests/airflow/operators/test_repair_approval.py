@@ -159,7 +159,7 @@ def test_a_registry_without_approvers_of_repairs_is_refused(registry_file: Path)
         load_registry().repair_policy()
 
 
-def test_a_repair_that_was_killed_after_its_work_is_done_when_it_is_tried_again(orders: Path) -> None:
+def test_a_retry_of_a_finished_repair_succeeds(orders: Path) -> None:
     lose(orders, 0)
     run = Run()
     run.approve()

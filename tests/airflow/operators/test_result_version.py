@@ -72,7 +72,7 @@ def test_vacuum_and_repair_name_their_own_commits(orders: Path) -> None:
 
 
 @pytest.mark.usefixtures("another_writer")
-def test_a_vacuum_with_nothing_to_do_names_the_version_it_looked_at(orders: Path) -> None:
+def test_a_vacuum_without_files_to_delete_names_the_version_that_it_read(orders: Path) -> None:
     vacuum = LakehouseVacuumOperator(task_id="t", table="orders", dry_run=True)
     vacuum.execute({})
     assert vacuum.result_version == ("orders", 2)

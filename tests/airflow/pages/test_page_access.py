@@ -120,7 +120,7 @@ def test_without_the_right_to_read_assets_there_is_no_page(
     assert {eve.get(path).status_code for path in paths} == {403}
 
 
-def test_headers_permit_nothing_from_elsewhere_and_no_script_or_style_inside(orders: Path, paths: list[str]) -> None:
+def test_headers_forbid_foreign_content_and_inline_scripts_and_styles(orders: Path, paths: list[str]) -> None:
     for path in paths:
         answer = api_client().get(path, headers=BROWSER)
         assert answer.status_code == 200, answer.text

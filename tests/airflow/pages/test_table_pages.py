@@ -90,7 +90,7 @@ def test_all_tables_have_their_health_and_their_last_run(lakehouse: Path, ann: A
     assert "Tables without recorded health in the last 30 days: 2." in text_of(page.text)
 
 
-def test_the_last_task_of_a_run_looks_at_the_tables_again(lakehouse: Path, ann: Any) -> None:
+def test_the_last_task_of_a_run_measures_the_tables_again(lakehouse: Path, ann: Any) -> None:
     results = maintain()
     edited = {"steps": [{**results[0]["steps"][0], "table": "/etc"}]}
     task = SimpleNamespace(xcom_pull=lambda task_ids: [*results, edited])

@@ -102,7 +102,7 @@ def test_a_table_of_an_unknown_version_is_judged_by_its_last_commit(tables: Path
     assert run.events == [event("customer", 0, 1)]
 
 
-def test_a_table_of_an_unknown_version_may_still_not_be_there(registry_file: Path) -> None:
+def test_a_table_of_an_unknown_version_may_be_missing(registry_file: Path) -> None:
     assert publish(Run(), customer="unknown") == {}
 
 

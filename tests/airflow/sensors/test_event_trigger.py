@@ -191,6 +191,6 @@ def test_an_unavailable_api_loses_no_event(tmp_path: Path) -> None:
     assert asyncio.run(watch()) == (-1, 0)
 
 
-def test_an_asset_takes_the_trigger(tmp_path: Path) -> None:
+def test_an_asset_accepts_the_trigger(tmp_path: Path) -> None:
     watcher = AssetWatcher(name="orders", trigger=TableVersionEventTrigger(table=str(tmp_path / "t")))
     assert Asset(f"file://{tmp_path}/t", watchers=[watcher]).watchers == [watcher]

@@ -245,7 +245,7 @@ def test_a_listing_that_began_earlier_is_not_an_answer(tmp_path: Path) -> None:
     assert same is first
 
 
-def test_a_trigger_that_ends_leaves_the_poll_to_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trigger_that_ends_does_not_stop_the_shared_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = commit(tmp_path / "t", 0)
     list_from = LocalStore.list_from
 

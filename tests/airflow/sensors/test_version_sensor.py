@@ -36,7 +36,7 @@ def sensor(table: Path, **arguments: Any) -> LakehouseTableVersionSensor:
     return LakehouseTableVersionSensor(task_id="wait", table=str(table), poke_interval=0.02, timeout=0.1, **arguments)
 
 
-def test_it_waits_while_the_table_is_missing(tmp_path: Path) -> None:
+def test_the_sensor_waits_while_the_table_is_missing(tmp_path: Path) -> None:
     with pytest.raises(AirflowSensorTimeout):
         sensor(tmp_path / "none", deferrable=False, baseline_version=-1).execute({})
     with pytest.raises(TaskDeferred):
@@ -59,7 +59,7 @@ def test_without_a_baseline_it_waits_for_the_next_version(tmp_path: Path) -> Non
     assert deferred.value.trigger.condition["baseline_version"] == 1
 
 
-def test_a_version_that_is_there_is_not_deferred(tmp_path: Path) -> None:
+def test_an_existing_version_is_not_deferred(tmp_path: Path) -> None:
     commit(tmp_path / "t", 0)
     assert sensor(tmp_path / "t", deferrable=True, target_version=0).execute({})["version"] == 0
 

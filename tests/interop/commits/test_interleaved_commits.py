@@ -19,7 +19,7 @@ from tests.peers import read_delta_rs
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_beside_delta_rs(tmp_path: Path) -> None:
+def test_concurrent_commits_with_delta_rs_lose_no_rows(tmp_path: Path) -> None:
     result = interleave(tmp_path, {"ours": 2, "delta-rs": 2}, commits=60, versions=4, seed=3)
     assert result.verdict.violations == []
     assert result.verdict.versions > 60

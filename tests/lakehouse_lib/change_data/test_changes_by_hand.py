@@ -71,7 +71,7 @@ class TestDeletionVectors:
             (3, "delete", 9, None),
         ]
 
-    def test_the_rows_it_shows_again_are_inserted(self, log: Log, engine: Any) -> None:
+    def test_rows_that_a_new_vector_restores_are_inserted(self, log: Log, engine: Any) -> None:
         log.file("a.parquet", list(range(10)))
         log.commit(log.add("a.parquet", deletionVector=inline([1, 2, 3])))
         log.commit(

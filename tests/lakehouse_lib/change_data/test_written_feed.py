@@ -245,7 +245,7 @@ def test_an_erasure_records_no_images_of_its_rows(tmp_path: Path) -> None:
     assert prove(str(tmp_path), "id = 3").clean
 
 
-def test_a_rewrite_without_rows_that_were_deleted_before_is_no_change(tmp_path: Path) -> None:
+def test_a_rewrite_without_deleted_rows_is_not_a_change(tmp_path: Path) -> None:
     table = made(tmp_path, kind="vectors")
     table.delete("id = 3")
     table.delete("id = 3", rewrite=True)

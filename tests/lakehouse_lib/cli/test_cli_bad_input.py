@@ -125,7 +125,7 @@ def test_a_budget_too_small_for_any_step(table: Path, capsys: pytest.CaptureFixt
     assert content(table) == before
 
 
-def test_foreign_files_are_no_part_of_the_table(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_files_are_not_part_of_the_table(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They count for no number and for no plan. A full vacuum deletes old ones outside hidden folders, as delta-rs."""
     rows = read_delta_rs(table)
     assert main(["health", str(table), "--json"]) == 0

@@ -153,7 +153,7 @@ def test_delete_keeps_rows_the_predicate_is_null_for(tmp_path: Path, engine: Eng
 
 
 @pytest.mark.slow
-def test_delete_whole_partitions_reads_nothing(tmp_path: Path, engine: Engine) -> None:
+def test_a_delete_of_whole_partitions_reads_no_file(tmp_path: Path, engine: Engine) -> None:
     put(engine, tmp_path, pa.table({"p": ["x", "y", None], "v": [1, 2, 3]}), partition_by=["p"])
     for file in parquet_files(tmp_path):
         if "p=x" in str(file):

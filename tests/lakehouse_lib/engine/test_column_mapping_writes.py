@@ -148,7 +148,7 @@ def test_a_column_without_a_physical_name_keeps_its_values_when_columns_are_adde
     assert rows == [{"x": 1, "y": "a", "z": None}, {"x": 2, "y": "b", "z": 1}]
 
 
-def test_ids_and_names_of_another_table_are_not_taken_over(tmp_path: Path) -> None:
+def test_ids_and_names_of_another_table_are_not_copied(tmp_path: Path) -> None:
     for name in "xy":
         write_deltalake(tmp_path / name, pa.table({name: [1]}), configuration={"delta.columnMapping.mode": "id"})
     schema = Schema([DeltaTable(tmp_path / name).schema().field(name) for name in "xy"])

@@ -25,7 +25,7 @@ def expected_rows(name: str) -> pa.Table:
     return pa.concat_tables([table for table in tables if len(table)] or tables[:1])
 
 
-def test_there_are_golden_tables() -> None:
+def test_golden_tables_exist() -> None:
     assert len(TABLES) >= 15
 
 

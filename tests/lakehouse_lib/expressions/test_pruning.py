@@ -217,7 +217,7 @@ def test_many_values_over_many_files_are_fast():
     assert decisions.to_pylist() == [i % 100 == 0 for i in range(100_000)]
 
 
-def test_split_takes_partition_conjuncts_apart():
+def test_split_separates_partition_conjuncts():
     schema = Schema([Field("x", "long"), Field("p", "string")])
     first, rest = parse("p = 'a' AND x > 1 AND p <> 'b'", schema).split(["p"])
     assert first is not None
@@ -242,7 +242,7 @@ def test_split_takes_partition_conjuncts_apart():
         ("x LIKE 'y\U0010ffff%'", False),
     ],
 )
-def test_max_cut_by_spark_until_2024_covers_what_it_cut(condition, keep):
+def test_a_maximum_truncated_by_spark_until_2024_covers_its_values(condition, keep):
     # U+FFFD was used as the greatest character. It is the greatest UTF-16 unit, but not the greatest character.
     stem = "y" * 32
     files = files_with([stat(stem, stem + "\ufffd")])

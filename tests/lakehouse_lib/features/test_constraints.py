@@ -154,7 +154,7 @@ def test_rewrites_and_deletes_skip_the_rules(tmp_path: Path, engine: Engine, rew
 UPPER = {"delta.constraints.upper": "upper(part) = part"}
 
 
-def test_arrow_refuses_what_only_spark_can_check(tmp_path: Path) -> None:
+def test_arrow_refuses_constraints_that_only_spark_can_check(tmp_path: Path) -> None:
     write_deltalake(tmp_path, ROWS.slice(0, 0), configuration=UPPER)
     table = DeltaTable(tmp_path)
     for verb in (
@@ -168,7 +168,7 @@ def test_arrow_refuses_what_only_spark_can_check(tmp_path: Path) -> None:
     assert not parquet_files(tmp_path)
 
 
-def test_spark_checks_what_only_spark_can_check(tmp_path: Path, spark: SparkSession) -> None:
+def test_spark_checks_constraints_that_arrow_cannot_check(tmp_path: Path, spark: SparkSession) -> None:
     rows = pa.table({"id": [1, 2], "part": ["A", "B"]})
     write_deltalake(tmp_path, rows)
     table = DeltaTable(tmp_path, engine=SparkEngine(spark))

@@ -118,7 +118,7 @@ def test_a_catalog_table_is_refused_by_path_with_a_hint(tmp_path, name):
         load_snapshot(store)
 
 
-def test_a_coordinators_table_is_refused_though_only_writers_list_it():
+def test_a_table_of_a_commit_coordinator_is_refused_for_reads():
     key = "delta.coordinatedCommits.commitCoordinator-preview"
     assert "coordinatedCommits-preview" in refusal(check_read, "coordinatedCommits-preview", **{key: "dynamodb"})
     check_read(protocol("coordinatedCommits-preview"), metadata(), PLAIN, table="t", version=3)

@@ -161,7 +161,7 @@ def test_names_that_delta_rs_refuses_are_refused(tmp_path: Path, name: str) -> N
     "configuration", [{"delta.enableDeletionVectors": True}, {"delta.feature.deletionVectors": "supported"}]
 )
 @pytest.mark.parametrize("created", [True, False])
-def test_tables_with_deletion_vectors_are_made_for_all(
+def test_new_tables_with_deletion_vectors_are_readable_by_others(
     tmp_path: Path, configuration: dict[str, Any], created: bool
 ) -> None:
     if created:

@@ -134,7 +134,7 @@ def test_the_plan_gains_more_than_round_robin_and_largest_first(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_predictions_come_closer_with_every_round_and_an_unchanged_fleet_is_left_alone(tmp_path: Path) -> None:
+def test_predictions_improve_and_an_unchanged_fleet_gets_no_step(tmp_path: Path) -> None:
     members = fleet(2)[:36]
     record = RunRecord(str(tmp_path / "records"))
     tables = [member.maintained(tmp_path / "fleet") for member in members]

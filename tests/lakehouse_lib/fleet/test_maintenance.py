@@ -143,7 +143,7 @@ def test_measured_effects_correct_the_next_predictions(tmp_path: Path) -> None:
     assert done.predicted.bytes_written == pytest.approx(done.measured.bytes_written, rel=0.2)
 
 
-def test_a_budget_takes_parts_of_a_step_and_the_rest_waits(tmp_path: Path) -> None:
+def test_a_budget_selects_parts_of_a_step_and_the_rest_waits(tmp_path: Path) -> None:
     table = table_of(made(tmp_path / "t"), target_file_size=12_000, verbs=("optimize",))
     record = record_of(tmp_path)
     whole = plan_fleet([table], Budget(), record).plan.steps[0]
@@ -309,7 +309,7 @@ def test_an_unavailable_store_gives_no_lease(tmp_path: Path) -> None:
         pass
 
 
-def test_files_that_expired_long_ago_are_deleted_even_if_it_does_not_pay(tmp_path: Path) -> None:
+def test_long_expired_files_are_deleted_even_without_a_gain(tmp_path: Path) -> None:
     root = made(tmp_path / "t", files=2)
     DeltaTable(root).optimize.compact()
     own = {"verbs": ("vacuum",), "retention_hours": 0, "enforce_retention": False}

@@ -184,7 +184,7 @@ def test_yaml_is_read_by_its_core_schema(tmp_path: Path) -> None:
     assert registry.budget.window == Window(start="22:00", end="06:00")
 
 
-def test_columns_of_clustering_are_named_once_and_are_no_partitions(tmp_path: Path) -> None:
+def test_clustering_columns_are_distinct_and_not_partition_columns(tmp_path: Path) -> None:
     text = "defaults: {cluster_by: [day]}\ntables:\n  a: {uri: a, cluster_by: [id, ID]}\n  b: {uri: b}\n"
     (problem,) = check_registry(written(tmp_path, text))
     assert (problem.key, problem.message) == (

@@ -46,7 +46,7 @@ def test_delta_rs_and_duckdb_read_the_same(real):
     }
 
 
-def test_delta_rs_checkpoint_and_ours_follow_each_other(real):
+def test_checkpoints_of_delta_rs_and_ours_in_turns(real):
     from deltalake import DeltaTable as Peer
 
     store, expected = real
@@ -60,7 +60,7 @@ def test_delta_rs_checkpoint_and_ours_follow_each_other(real):
     assert read_duckdb(store.root)["id"].to_pylist() == [*expected, 53]
 
 
-def test_a_table_is_made_with_the_policy_and_kept_by_the_verbs(tmp_path):
+def test_a_table_is_created_with_the_policy_and_the_verbs_keep_it(tmp_path):
     configuration = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"}
     for value in range(6):
         data = pa.table({"id": [value], "day": [f"d{value % 2}"]})

@@ -110,7 +110,7 @@ def test_an_earlier_version(tmp_path: Path, engine: Engine) -> None:
     assert copy.engine is engine
 
 
-def test_vacuum_of_the_source_spares_files_of_clones(tmp_path: Path) -> None:
+def test_vacuum_of_the_source_keeps_files_of_clones(tmp_path: Path) -> None:
     source = made(tmp_path / "source", **VECTORS)
     write_deltalake(source, pa.table({"id": range(30_000, 60_000), "part": ["z"] * 30_000}), mode="append")
     source.delete("id % 7 = 3")

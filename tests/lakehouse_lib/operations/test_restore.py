@@ -372,7 +372,7 @@ def test_any_concurrent_commit_is_a_conflict(tmp_path: Path, winner: Callable[[P
     assert restore(latest.snapshot, 1).version == 4
 
 
-def test_vacuum_spares_files_that_a_restore_makes_live(tmp_path: Path) -> None:
+def test_vacuum_keeps_files_that_a_restore_makes_live(tmp_path: Path) -> None:
     for number in range(3):
         write_deltalake(tmp_path, data(20 * number), mode="append")
     table = DeltaTable(tmp_path)

@@ -217,7 +217,7 @@ def test_keys_found_through_a_quarantine_are_read_as_the_load_reads_them(tables:
     assert by_table["lineitem_q"].rows == 4
 
 
-def test_names_that_look_like_numbers_are_other_persons(tmp_path: Path) -> None:
+def test_names_that_look_like_numbers_are_distinct(tmp_path: Path) -> None:
     tables = {"t": str(tmp_path / "t"), "q": str(tmp_path / "q")}
     for uri in tables.values():
         write_deltalake(uri, pa.table({"key": ["17", "017"]}))
@@ -239,7 +239,7 @@ def test_a_string_subject_is_quoted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "abc", None, "1 OR 1=1"])
-def test_a_wrong_identifier_is_refused_before_anything_is_read(wrong: object) -> None:
+def test_a_wrong_identifier_is_refused_before_a_file_is_read(wrong: object) -> None:
     with pytest.raises(InvalidArgumentError, match="subject_id is"):
         locate(SUBJECT, wrong, dict.fromkeys(("customer", "orders", "lineitem"), "/nowhere"))
 

@@ -118,7 +118,7 @@ def test_a_condition_is_true_for_exactly_its_strings(column: str, values: list[s
 
 
 @pytest.mark.parametrize("kind", ["byte", "short", "integer", "long", "decimal(20,0)", "decimal(22,2)"])
-def test_a_condition_takes_the_columns_type_and_leaves_out_what_it_cannot_hold(kind: str) -> None:
+def test_a_condition_has_the_type_of_the_column_and_omits_impossible_values(kind: str) -> None:
     schema = Schema([Field("key", PrimitiveType(kind))])
     condition = sql.is_one_of("key", PrimitiveType(kind), ["7", "not a number", " 9 ", 2**62])
     rows = pa.table({"key": pa.array([7, 8, 9, None]).cast(PrimitiveType(kind).to_arrow())})

@@ -78,7 +78,7 @@ def test_an_id_that_begins_with_a_plus_is_distinct(tmp_path: Path) -> None:
         assert unknown.places == (place,)
 
 
-def test_an_id_is_mentioned_however_it_is_spelled(tmp_path: Path) -> None:
+def test_all_spellings_of_an_id_are_found(tmp_path: Path) -> None:
     spelled = ["0017;x", "x,+17", "'++0017'", "of 17.", "17-", '{"k": 17.0}', '{"k":17e0}', '["17.00E+00"]']
     raw = [*spelled, "17.5", "17e1", "-17", "170", "0x17", "00", "17.x", "1.7"]
     unknown = located(quarantine(tmp_path / "q", [{"_raw": text} for text in raw])).unattributed
@@ -122,7 +122,7 @@ def test_another_sources_file_of_the_same_name_is_another_place(tmp_path: Path) 
     )
 
 
-def test_a_file_with_its_columns_elsewhere_is_named_by_its_lines(tmp_path: Path) -> None:
+def test_a_file_with_other_columns_is_named_by_its_lines(tmp_path: Path) -> None:
     """Its keys would make the condition too long."""
     moved: list[dict[str, object]] = [{"key": f"{'x' * 60} {n}", "_column": "other"} for n in range(20_000)]
     moved[5]["key"] = "18"
@@ -146,7 +146,7 @@ def test_lines_in_a_row_are_named_by_their_ends(tmp_path: Path) -> None:
     assert prove(uri, unknown.mentions_predicate).rows == 1960
 
 
-def test_more_places_than_a_condition_names_are_refused_before_anything_is_done(
+def test_too_many_places_for_a_condition_are_refused_before_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unattributed, "_MOST_CHARACTERS", 2000)

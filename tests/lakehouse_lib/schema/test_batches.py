@@ -50,7 +50,7 @@ def columns(draw: st.DrawFn) -> tuple[pa.Array, int]:
 
 
 @given(columns())
-def test_a_weight_is_what_the_values_take_once_they_are_plain(drawn):
+def test_a_weight_is_the_size_of_the_plain_values(drawn):
     column, size = drawn
     assert weight(column) == size
     assert weight(column.slice(len(column))) == 0

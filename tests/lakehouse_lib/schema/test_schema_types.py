@@ -60,7 +60,7 @@ def test_json_round_trip_and_delta_rs(schema):
     assert pickle.loads(pickle.dumps(schema)) == schema
 
 
-def test_a_change_of_what_a_schema_gives_changes_no_other_schema():
+def test_changing_a_returned_value_does_not_change_other_schemas():
     nested = StructType([Field("a", "long", metadata={"ids": {"a": [1]}})])
     text = Schema([Field("s", nested)]).to_json()
     schema = Schema.from_json(text)
@@ -103,7 +103,7 @@ def test_arrow_round_trip_and_delta_rs(schema):
         (pa.null(), "void"),
     ],
 )
-def test_arrow_types_that_are_taken(arrow, delta):
+def test_arrow_types_that_are_accepted(arrow, delta):
     assert Schema.from_arrow(pa.schema([("x", arrow)])).field("X").type == PrimitiveType(delta)
 
 

@@ -157,7 +157,7 @@ def test_columns_that_another_thread_drops_are_read_again(table):
     assert snapshot.prune(predicate).to_pylist() == files.to_pylist()
 
 
-def test_a_later_version_shares_what_was_read(table, reads):
+def test_a_later_version_shares_the_columns_that_were_read(table, reads):
     snapshot = load_snapshot(table)
     _ = snapshot.files
     reads.clear()

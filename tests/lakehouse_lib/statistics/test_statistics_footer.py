@@ -254,7 +254,7 @@ def test_ranges_of_floats_at_every_depth():
 
 
 @pytest.mark.parametrize(("bits", "kind"), [(0x7FF00000000007A2, "f8"), (0xFFF0000000000001, "f8"), (0x7F800001, "f4")])
-def test_a_range_is_of_all_numbers_whatever_the_bits_of_nan(bits, kind):
+def test_a_range_ignores_the_bits_of_nan(bits, kind):
     signalling = np.array([bits], f"u{kind[1]}").view(kind)
     for numbers in ([-5.0, 9.0, 1.0, 2.0], [1.0, 2.0, -5.0, 9.0]):
         values = np.insert(np.array(numbers, kind), 2, signalling)

@@ -223,7 +223,7 @@ def test_a_parent_of_a_symbolic_link_is_the_parent_of_its_target(tmp_path, monke
     assert open_store(f"{tmp_path}/none/../t").root == f"{tmp_path}/t"
 
 
-def test_the_first_commits_folders_are_made_durable_up_to_the_one_that_was_there(tmp_path, monkeypatch):
+def test_new_folders_of_the_first_commit_are_made_durable(tmp_path, monkeypatch):
     synced = []
     real = local._sync
     monkeypatch.setattr(local, "_sync", lambda path: (synced.append(path), real(path)))

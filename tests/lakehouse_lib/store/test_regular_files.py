@@ -74,7 +74,7 @@ def test_a_fifo_in_place_of_a_file_does_not_block_readers(tmp_path: Path, place:
     assert "it is a FIFO; expected a regular file" in run(tmp_path / "t")
 
 
-def test_a_regular_file_is_read_as_it_is_and_leaves_no_descriptor_open(tmp_path: Path) -> None:
+def test_a_read_of_a_regular_file_leaves_no_descriptor_open(tmp_path: Path) -> None:
     for data in (b"", b"x", bytes(range(256)) * 4096):
         (tmp_path / "x").write_bytes(data)
         before = len(list(Path("/proc/self/fd").iterdir()))

@@ -95,7 +95,7 @@ def test_a_single_writer_needs_no_condition(alone, s3_server):
 
 
 @pytest.mark.parametrize("moment", ["when read", "by the next commit", "at once"])
-def test_a_foreign_overwrite_of_ours_is_found(alone, s3_server, location, moment, monkeypatch):
+def test_a_foreign_overwrite_of_our_commit_is_detected(alone, s3_server, location, moment, monkeypatch):
     foreign = open_store(location, s3_server.options)
     assert alone.put_if_absent("_delta_log/0.json", b"ours")
     name = "_delta_log/1.json"
@@ -121,7 +121,7 @@ def test_an_object_that_this_process_replaces_is_not_a_foreign_overwrite(alone):
 
 
 @pytest.mark.slow
-def test_a_foreign_overwrite_of_what_was_put_without_an_answer_is_found(s3_server, location):
+def test_a_foreign_overwrite_of_an_unanswered_put_is_detected(s3_server, location):
     def losing(request, forward, environ):
         for header in ("HTTP_IF_NONE_MATCH", "HTTP_IF_MATCH"):
             environ.pop(header, None)
@@ -141,7 +141,7 @@ def test_a_foreign_overwrite_of_what_was_put_without_an_answer_is_found(s3_serve
             alone.put_if_absent("_delta_log/1.json", b"ours, too")
 
 
-def test_a_commit_of_ours_that_was_cleaned_up_is_no_overwrite(alone):
+def test_a_cleaned_up_commit_of_ours_is_not_an_overwrite(alone):
     assert alone.put_if_absent("_delta_log/0.json", b"0")
     alone.delete_many(["_delta_log/0.json"])
     assert alone.put_if_absent("_delta_log/1.json", b"1")

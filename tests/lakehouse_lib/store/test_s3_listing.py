@@ -76,6 +76,6 @@ def test_an_answer_without_its_objects_is_left_to_botocore() -> None:
         ("<Error><Code>SlowDown</Code></Error>", 503),
     ],
 )
-def test_other_answers_stay_as_they_are(text: str, status: int) -> None:
+def test_other_answers_are_unchanged(text: str, status: int) -> None:
     response, members = answer(text, status)
     assert (response, members) == ({"status_code": status, "body": text.encode()}, {})

@@ -81,7 +81,7 @@ def test_connections_of_unused_options_are_closed(location, s3_server, monkeypat
 # Listings.
 
 
-def test_listings_go_on_over_pages(s3_server, store):
+def test_listings_continue_over_pages(s3_server, store):
     names = [f"_delta_log/{number:020d}.json" for number in range(10)]
     for name in names:
         store.put(name, b"")

@@ -299,7 +299,7 @@ def test_arguments_by_position_are_deprecated(root: str) -> None:
         lakehouse_lib.DeltaTable(root, log_buffer_size=5)
 
 
-def test_modules_of_deltalake_have_their_names_here() -> None:
+def test_modules_of_deltalake_exist_under_the_same_names() -> None:
     for module in ("exceptions", "fs", "schema", "query"):
         names = getattr(importlib.import_module(f"deltalake.{module}"), "__all__", ["QueryBuilder"])
         our_module = importlib.import_module(f"lakehouse_lib.{module}")

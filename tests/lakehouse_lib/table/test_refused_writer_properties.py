@@ -36,7 +36,7 @@ ROWS = pa.table({"id": [1], "point": [{"x": 1, "label": "a"}]})
         ),
     ],
 )
-def test_properties_that_do_not_fit_the_table_write_nothing(
+def test_properties_that_do_not_fit_the_table_are_refused_before_a_write(
     tmp_path: Path, engine: Engine, arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message) as refused:

@@ -84,7 +84,7 @@ def test_a_commit_has_the_metrics_of_delta_spark(commits: list[dict[str, Any]], 
         assert all(text.isdecimal() for text in metrics.values())
 
 
-def test_the_metrics_count_what_happened(commits: list[dict[str, Any]]) -> None:
+def test_the_metrics_count_the_changes(commits: list[dict[str, Any]]) -> None:
     def of(operation: str, *names: str) -> list[list[int]]:
         own = [commit["operationMetrics"] for commit in commits if commit["operation"] == operation]
         return [[int(metrics[name]) for name in names] for metrics in own]

@@ -213,7 +213,7 @@ def test_a_long_retention_needs_no_listing_after_the_put(tmp_path, monkeypatch):
     assert file_names.first_name(1) not in listed
 
 
-def test_data_files_are_durable_before_the_look_at_the_log(table, monkeypatch):
+def test_data_files_are_durable_before_the_listing_of_the_log(table, monkeypatch):
     """The slow step is not between the check of the log and the put."""
     steps = []
     for owner, name in (

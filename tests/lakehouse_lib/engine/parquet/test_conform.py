@@ -218,7 +218,7 @@ def test_variants_are_structs_of_binaries(tmp_path: Path) -> None:
         DeltaTable(tmp_path).optimize.compact()
 
 
-def test_a_dot_in_a_name_is_no_path(tmp_path: Path) -> None:
+def test_a_dot_in_a_name_is_not_a_path(tmp_path: Path) -> None:
     rows = pa.table({"a.b": [1], "a": [{"b": 2, "c": 3}], "a.c": ["x"]})
     fields = [field("a", struct(field("b", "long"))), field("a.c", "string"), field("a.b", "long")]
     one_file(tmp_path, rows, *fields)
@@ -258,7 +258,7 @@ def test_ids_decide_in_id_mode_and_names_where_a_file_has_none(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("configuration", [{}, NAME, ID], ids=["none", "name", "id"])
-def test_row_groups_are_skipped_by_their_own_names_and_positions_stay(
+def test_row_groups_are_skipped_by_their_own_names_without_moving_positions(
     tmp_path: Path, configuration: dict[str, str]
 ) -> None:
     # The file's "k" is another column; in id mode only the ids count.

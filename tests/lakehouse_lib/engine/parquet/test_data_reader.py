@@ -170,7 +170,7 @@ def test_counts_of_rows_that_contradict_each_other_are_damage(tmp_path: Path) ->
     assert refused > 1
 
 
-def test_a_column_name_that_is_no_utf8_is_damage(tmp_path: Path) -> None:
+def test_a_column_name_that_is_not_utf8_is_damage(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"name": ["x"]}))
     file = Path(DeltaTable(tmp_path).file_uris()[0])
     data = file.read_bytes()

@@ -109,7 +109,7 @@ def test_a_dataset_accepts_files_that_pyarrow_reads_correctly(tmp_path: Path) ->
     assert table.to_pyarrow_table().to_pylist() == table.to_pyarrow_dataset().to_table().to_pylist() == [expected]
 
 
-def test_a_dataset_looks_at_files_when_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_checks_files_when_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deltalake(tmp_path, pa.table({"day": ["mon", "tue"], "k": [1, 2]}), partition_by="day")
     opened: list[str] = []
     open_input_file = CheckedFiles.open_input_file

@@ -78,7 +78,7 @@ def test_a_text_does_not_cancel_the_number_before_it() -> None:
 
 
 @pytest.mark.parametrize("length", [3, 8, 13, 100])
-def test_keys_that_differ_in_one_byte_are_no_pairs(length: int) -> None:
+def test_keys_that_differ_in_one_byte_do_not_match(length: int) -> None:
     texts = np.full((256 * length, length), ord("x"), np.uint8)
     for place in range(length):
         texts[256 * place : 256 * (place + 1), place] = np.arange(256)

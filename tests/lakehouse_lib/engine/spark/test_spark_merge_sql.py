@@ -52,7 +52,7 @@ def test_source_columns_of_spark_are_joined_tested_and_assigned(table: DeltaTabl
         ("t.n = s.n", "(SELECT max(n) FROM x)", "subqueries", "DELTA_INVALID_ASSIGNMENT"),
     ],
 )
-def test_what_spark_cannot_compute_from_the_source_is_refused(
+def test_expressions_that_spark_cannot_evaluate_on_the_source_are_refused(
     table: DeltaTable, condition: str, value: str, text: str, code: str | None
 ) -> None:
     with pytest.raises(InvalidPredicateError) as refusal:

@@ -159,7 +159,9 @@ def test_a_young_file_waits(modified: int, waits: bool) -> None:
     ],
     ids=["unchanged", "grown", "new at the second look"],
 )
-def test_file_that_grows_between_two_looks_waits(first: SourceFile | None, second: SourceFile, waits: bool) -> None:
+def test_a_file_that_grows_between_two_listings_waits(
+    first: SourceFile | None, second: SourceFile, waits: bool
+) -> None:
     before = FileStates(listing(SourceFile("0", 5, 0), *([first] if first else [])))
     files = settled_states(before, FileStates(listing(second), waiting=("b",)))
     assert (names(files.new), files.waiting) == (([], ("b", "a")) if waits else (["a"], ("b",)))

@@ -116,7 +116,7 @@ def test_a_rule_about_the_batch_leaves_no_file(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("small", [0, 1 << 20])
-def test_a_file_that_is_refused_at_its_end_leaves_the_others(
+def test_a_file_that_is_refused_at_its_end_does_not_affect_other_files(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
     monkeypatch.setattr(file_task, "_SMALL_FILE", small)

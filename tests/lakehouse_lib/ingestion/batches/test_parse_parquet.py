@@ -53,7 +53,7 @@ def test_parquet_days_of_the_calendar_of_before_spark_3_keep_their_names(tmp_pat
     assert bad["d"] == str(NAMED)
 
 
-def test_parquet_moments_by_a_clock_that_is_not_known_are_refused(tmp_path: Path) -> None:
+def test_parquet_timestamps_of_an_old_calendar_in_another_zone_are_refused(tmp_path: Path) -> None:
     table = pa.table({"id": pa.array([1], pa.int32()), "d": days(0), "t": midnights(EARLY, zone="UTC")})
     content = _parquet(marked(table, "Asia/Tokyo"))
     said = Parsed(tmp_path, "a.parquet", content, PARQUET, OLD_SCHEMA).refused

@@ -59,7 +59,7 @@ def test_device_in_the_landing_folder_is_named(tmp_path: Path) -> None:
         listed(tmp_path)
 
 
-def test_name_that_is_not_utf8_is_refused_before_it_is_written_down(tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf8_is_refused_before_it_is_recorded(tmp_path: Path) -> None:
     for name in (b"caf\xe9.csv", b"_caf\xe9.csv"):
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("x")
     with pytest.raises(LandingError, match=r"/caf\\xe9\.csv has a name that is not UTF-8") as refused:
@@ -70,7 +70,7 @@ def test_name_that_is_not_utf8_is_refused_before_it_is_written_down(tmp_path: Pa
     assert list(listed(tmp_path)) == ["caf\u00e9.csv"]
 
 
-def test_fingerprint_tells_content_of_the_same_size_apart(tmp_path: Path) -> None:
+def test_fingerprints_differ_for_different_content_of_the_same_size(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("one")
     before = open_landing(tmp_path).fingerprint(listed(tmp_path)["a.csv"])

@@ -101,7 +101,7 @@ def test_objects_of_folders_need_a_pattern(bucket: Bucket) -> None:
     assert [request.key.removesuffix("/").rpartition("/")[2] for request in bucket.server.requests] == ["day=1"]
 
 
-def test_a_listing_goes_on_after_a_name_without_reading_the_names_before(bucket: Bucket) -> None:
+def test_a_listing_continues_after_a_name_without_reading_earlier_names(bucket: Bucket) -> None:
     for number in range(30):
         bucket.land(f"{number:03d}.csv")
     assert len(listed(bucket.landing(), "027.csv")) == 2

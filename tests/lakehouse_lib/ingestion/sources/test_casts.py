@@ -105,7 +105,7 @@ def test_a_number_of_too_many_digits_is_marked(data_type: pa.DataType, text: str
     st.sampled_from([(38, 0), (15, 2), (38, 18), (38, 38)]),
     st.lists(st.from_regex(r"[+-]?[0-9]{1,45}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,2})?", fullmatch=True), max_size=20),
 )
-def test_decimal_is_the_number_that_its_text_says(type_of: tuple[int, int], texts: list[str]) -> None:
+def test_a_decimal_is_the_exact_number_of_its_text(type_of: tuple[int, int], texts: list[str]) -> None:
     typed, bad = from_text(pa.array(texts, pa.string()), pa.decimal128(*type_of))
     read = zip(texts, typed.to_pylist(), bad, strict=True)
     assert all((value is None) == wrong and value in (None, Decimal(text)) for text, value, wrong in read)
@@ -122,7 +122,7 @@ def test_lossy_cast_is_found_in_a_sliced_array() -> None:
     ("data_type", "name"),
     [(pa.decimal128(15, 2), "decimal(15,2)"), (pa.int64(), "long"), (pa.timestamp("us"), "timestamp_ntz")],
 )
-def test_types_are_called_what_the_table_calls_them(data_type: pa.DataType, name: str) -> None:
+def test_types_have_the_names_of_the_table(data_type: pa.DataType, name: str) -> None:
     assert type_name(data_type) == name
 
 

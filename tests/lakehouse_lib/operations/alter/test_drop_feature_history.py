@@ -140,7 +140,7 @@ def test_only_for_features_that_older_versions_need(tmp_path: Path) -> None:
     assert DeltaTable(tmp_path).version() == 0
 
 
-def test_a_feature_that_is_enabled_again_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feature_that_is_enabled_again_concurrently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_vectors(tmp_path)
     with pytest.raises(RetentionError):
         drop(tmp_path, "deletionVectors")

@@ -206,7 +206,7 @@ def test_a_merge_runs_on_the_latest_version(tmp_path: Path) -> None:
         merger.execute()
 
 
-def test_a_condition_is_evaluated_for_rows_that_no_earlier_clause_has_taken(tmp_path: Path) -> None:
+def test_a_condition_is_evaluated_for_rows_without_an_earlier_clause(tmp_path: Path) -> None:
     table = made(tmp_path, files=1)
     merger = table.merge(source([100]), ON, "source", "target").when_matched_delete("target.amount > 100")
     merger = merger.when_matched_update({"name": "'q'"}, "target.id * 9223372036854775807 > 1")

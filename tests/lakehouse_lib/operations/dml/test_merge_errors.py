@@ -77,7 +77,7 @@ BAD_CALLS: list[tuple[Any, Any, list[Clause], list[str]]] = [
 
 
 @pytest.mark.parametrize(("data", "condition", "clauses", "texts"), BAD_CALLS)
-def test_an_error_names_the_value_and_the_way_out(
+def test_an_error_names_the_value_and_has_a_hint(
     tmp_path: Path, data: Any, condition: Any, clauses: list[Clause], texts: list[str]
 ) -> None:
     table = made(tmp_path, files=1)

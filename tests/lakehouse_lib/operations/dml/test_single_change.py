@@ -142,7 +142,7 @@ def test_the_commit_is_no_longer_in_the_log(tmp_path: Path) -> None:
     assert DeltaTable(tmp_path).version() == 2
 
 
-def test_only_some_of_the_transactions_are_there(tmp_path: Path) -> None:
+def test_only_some_of_the_transactions_are_committed(tmp_path: Path) -> None:
     start(tmp_path)
     update(DeltaTable(tmp_path))
     both = CommitProperties(app_transactions=[Transaction(APPLICATION, 1), Transaction("other", 1)])
@@ -163,7 +163,7 @@ def test_a_version_of_the_application_that_was_passed(tmp_path: Path) -> None:
     assert DeltaTable(tmp_path).version() == 2
 
 
-def test_overwriting_by_predicate_refuses_the_batch_before_it_is_written(tmp_path: Path) -> None:
+def test_a_committed_overwrite_by_predicate_is_refused_before_it_writes(tmp_path: Path) -> None:
     start(tmp_path)
     rows = pa.table({"id": [1], "v": [7]})
     options: dict[str, Any] = {"mode": "overwrite", "predicate": "id = 1", "commit_properties": ONCE}

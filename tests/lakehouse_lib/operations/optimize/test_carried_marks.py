@@ -206,7 +206,7 @@ def test_saved_vectors_are_loaded(tmp_path_factory: pytest.TempPathFactory, posi
 
 
 @pytest.mark.parametrize("step", [500, 2], ids=["inline", "in a file"])
-def test_others_read_the_vectors_we_write(tmp_path: Path, step: int) -> None:
+def test_other_readers_read_our_vectors(tmp_path: Path, step: int) -> None:
     first, _ = table(tmp_path, 2)
     store = LocalStore(str(tmp_path), fsync=False)
     gone = set(range(0, ROWS, step))

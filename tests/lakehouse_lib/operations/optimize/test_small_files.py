@@ -49,7 +49,7 @@ def z_ordered(tmp_path: Path) -> tuple[Path, int]:
         ([], 0),
     ],
 )
-def test_health_counts_the_files_that_compaction_takes(tmp_path: Path, sizes: list[int], compacted: int) -> None:
+def test_health_counts_the_files_that_compaction_rewrites(tmp_path: Path, sizes: list[int], compacted: int) -> None:
     DeltaRs.create(tmp_path, noise(10).schema)
     append(tmp_path, *sizes)
     expected = read_delta_rs(tmp_path)
@@ -88,7 +88,7 @@ def test_compaction_keeps_z_ordered_files_and_merges_small_ones(z_ordered: tuple
     assert DeltaTable(path).optimize.compact(target_size=100 * size)["numFilesAdded"] == 0
 
 
-def test_health_says_how_many_files_z_order_would_take(z_ordered: tuple[Path, int]) -> None:
+def test_health_counts_the_files_that_z_order_would_rewrite(z_ordered: tuple[Path, int]) -> None:
     path, size = z_ordered
     append(path, 5_000, 5_000)
     health = DeltaTable(path).health(target_file_size=size, clustered_by=["noise"])

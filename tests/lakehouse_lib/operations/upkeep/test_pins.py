@@ -51,7 +51,7 @@ def ids(table: DeltaTable | deltalake.DeltaTable) -> list[int]:
     return sorted(table.to_pyarrow_table()["id"].to_pylist())
 
 
-def test_vacuum_spares_a_pinned_version_until_it_is_released(tmp_path: Path) -> None:
+def test_vacuum_keeps_a_pinned_version_until_it_is_released(tmp_path: Path) -> None:
     table = overwritten(tmp_path)
     assert table.pin("model-2026-11", 1) == 1
     assert table.pins() == {"model-2026-11": 1}

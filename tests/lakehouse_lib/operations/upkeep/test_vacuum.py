@@ -77,7 +77,7 @@ def test_after_vacuum_the_folder_holds_what_delta_rs_lists(table: Path) -> None:
     assert vacuum(snapshot, now=in_days(8), dry_run=False).files == ()
 
 
-def test_a_dry_run_and_a_run_with_nothing_to_do_leave_no_trace(table: Path) -> None:
+def test_a_dry_run_and_a_run_without_deletions_commit_nothing(table: Path) -> None:
     files = parquet_files(table)
     snapshot = load_snapshot(open_store(table))
     assert vacuum(snapshot, dry_run=False).files == ()

@@ -93,7 +93,7 @@ def _values(kind: pa.DataType) -> st.SearchStrategy[object]:
 
 @given(st.data())
 @settings(max_examples=settings.default.max_examples // 3)
-def test_lists_and_maps_of_nothing_but_nulls(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_lists_and_maps_of_nulls(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     kind = data.draw(_VOID)
     values = data.draw(st.lists(_values(kind), min_size=1, max_size=7))
     column = pa.array(values, kind).slice(data.draw(st.integers(0, len(values) - 1)))

@@ -339,7 +339,7 @@ def test_a_rule_sees_null_for_empty_text_in_a_partition_column(tmp_path: Path, e
         table.update({"part": "''"}, predicate="id = 3")
 
 
-def test_the_peer_reads_what_we_overwrote_and_writes_on(tmp_path: Path) -> None:
+def test_delta_rs_reads_an_overwritten_table_and_writes_to_it(tmp_path: Path) -> None:
     own, peer = tmp_path / "ours", tmp_path / "theirs"
     made(peer, partition_by=["part"])
     shutil.copytree(peer, own)

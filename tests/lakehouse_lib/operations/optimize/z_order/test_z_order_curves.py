@@ -22,7 +22,7 @@ BY = ["x", "y"]
 
 
 @pytest.mark.parametrize(("columns", "bits"), [(1, 4), (2, 1), (2, 5), (3, 3), (4, 2)])
-def test_a_hilbert_curve_visits_each_cell_once_and_goes_on_to_a_neighbour(columns: int, bits: int) -> None:
+def test_a_hilbert_curve_visits_each_cell_once_by_neighbours(columns: int, bits: int) -> None:
     grid = np.stack(np.meshgrid(*[np.arange(1 << bits)] * columns, indexing="ij")).reshape(columns, -1)
     position = interleave_bits(hilbert_axes(list(grid), bits), bits)
     assert sorted(position.tolist()) == list(range(1 << bits * columns))

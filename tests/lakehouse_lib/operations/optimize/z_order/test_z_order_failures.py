@@ -72,7 +72,7 @@ def test_a_concurrent_append_is_kept(table, exchange_engine):
     assert read_delta_rs(table) == before
 
 
-def test_a_count_that_differs_from_the_log_stops_it(table):
+def test_a_row_count_that_differs_from_the_log_stops_the_run(table):
     log = Path(table) / "_delta_log" / f"{3:020}.json"
     log.write_text(log.read_text().replace('\\"numRecords\\":2000', '\\"numRecords\\":1999'))
     with pytest.raises(LogCorruptedError, match="have 40000 rows; expected 39999 rows"):

@@ -164,6 +164,6 @@ def test_empty_and_constant_keys_are_not_cut():
     assert split([np.zeros(10, np.int64)], 1)["levels"] == []
 
 
-def test_no_files_are_no_tree():
+def test_no_files_make_no_tree():
     with pytest.raises(ValueError, match="at least 1"):
         split([np.arange(3)], 0)

@@ -241,7 +241,7 @@ def test_a_lost_attempt_leaves_no_tree(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_rows_deleted_meanwhile_are_deleted_in_their_cells(tmp_path: Path, engine: Engine) -> None:
+def test_concurrently_deleted_rows_are_deleted_in_their_cells(tmp_path: Path, engine: Engine) -> None:
     table = Growing(tmp_path)
     delete_by_vector(tmp_path, {sorted(files_delta_rs(tmp_path))[0].name: inline({0})})
     table.two_runs()

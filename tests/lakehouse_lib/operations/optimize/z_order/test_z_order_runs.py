@@ -209,7 +209,7 @@ def test_a_file_is_z_ordered_again_once_more_than_five_percent_of_it_are_deleted
 
 
 @pytest.mark.parametrize("files", some_slow([1, 8], 1))
-def test_a_file_with_many_deleted_rows_is_z_ordered_again_though_it_is_alone(table: Path, files: int) -> None:
+def test_a_single_file_with_many_deleted_rows_is_z_ordered_again(table: Path, files: int) -> None:
     size = target(table, files) * 2
     DeltaTable(table).optimize.z_order(BY, target_size=size)
     file = pa.table(DeltaRs(table).get_add_actions(flatten=True)).to_pylist()[0]
@@ -258,7 +258,7 @@ def test_tags_pass_through_a_checkpoint_and_are_plain_text_to_others(table: Path
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1e6", "9" * 30, "ten", None])
-def test_tags_that_are_not_a_size_are_no_z_order(text: str | None) -> None:
+def test_tags_that_are_not_a_size_are_ignored(text: str | None) -> None:
     kind = pa.map_(pa.string(), pa.string())
     files = pa.table({"tags": pa.array([[(tags.TARGET_SIZE, text), (tags.LAYOUT, "kd-1")], None], kind)})
     assert tags.target_sizes(files).tolist() == [0, 0]
