@@ -48,7 +48,7 @@ def open_folder() -> Iterator[Path]:
 
 
 def forbid(folder: Path) -> None:
-    """Let nobody but root write here or below."""
+    """Let only root write here or below."""
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
 

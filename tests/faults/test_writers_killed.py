@@ -30,7 +30,7 @@ def test_acknowledged_commits_survive_killed_writers(tmp_path: Path) -> None:
     assert result.verdict.looked_at == 3
 
 
-def forget_who_was_first() -> None:
+def allow_two_winners() -> None:
     """A store whose put_if_absent is a check and a put, as on file systems without an atomic call."""
 
     def racy(self: LocalStore, path: str, data: bytes) -> bool:
@@ -44,7 +44,7 @@ def forget_who_was_first() -> None:
 
 
 def test_a_store_that_acknowledges_two_winners_is_detected(tmp_path: Path) -> None:
-    result = storm(tmp_path, commits=20, kills=0, versions=2, seed=5, sabotage=forget_who_was_first)
+    result = storm(tmp_path, commits=20, kills=0, versions=2, seed=5, sabotage=allow_two_winners)
     assert any("is not in the log" in violation for violation in result.verdict.violations)
 
 
@@ -74,61 +74,61 @@ def test_a_run_without_damage_has_no_violations(run: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "message"),
+    ("damage", "message"),
     [
         ("lost", "0-5 was acknowledged as version 6 but is not in the log"),
         ("gap", "are not contiguous"),
         ("twice", "0-4 is committed 2 times"),
-        ("torn", "version 6 is not a commit of a writer"),
+        ("truncated", "version 6 is not a commit of a writer"),
         ("other version", "0-4 was acknowledged as version 5 but is version 6"),
-        ("never begun", "elsewhere was never begun"),
+        ("never started", "elsewhere was never begun"),
         ("refused", "0-6 is version 7, but its writer got ConcurrentAppendError"),
         ("rows lost", "lacks 10 rows"),
-        ("rows doubled", "has one too many of 10 rows"),
+        ("rows duplicated", "has one too many of 10 rows"),
         ("deleted too little", "has one too many of 10 rows"),
         ("checkpoint", "the checkpoint has"),
         ("hint", "_last_checkpoint points to version 90"),
     ],
 )
-def test_every_kind_of_damage_is_detected(run: tuple[Path, Path], harm: str, message: str) -> None:
+def test_every_kind_of_damage_is_detected(run: tuple[Path, Path], damage: str, message: str) -> None:
     table, ledger = run
     five, six, seven = (commit(table, version) for version in (5, 6, 7))
     writer_ledger = Ledger(ledger)
-    if harm == "lost":
+    if damage == "lost":
         six.unlink()
-    elif harm == "gap":
+    elif damage == "gap":
         five.rename(commit(table, 9))
-    elif harm == "twice":
+    elif damage == "twice":
         shutil.copy(five, seven)
-    elif harm == "torn":
+    elif damage == "truncated":
         six.write_bytes(six.read_bytes()[:40])
-    elif harm == "other version":
+    elif damage == "other version":
         contents = five.read_bytes(), six.read_bytes()
         six.write_bytes(contents[0])
         five.write_bytes(contents[1])
-    elif harm == "never begun":
+    elif damage == "never started":
         seven.write_text(_renamed(six, "elsewhere"))
-    elif harm == "refused":
+    elif damage == "refused":
         writer_ledger.begin(Operation("0-6", "append", 60, 600))
         writer_ledger.refuse(Operation("0-6", "append"), ConcurrentAppendError("somebody was first"))
         seven.write_text(_renamed(six, "0-6"))
-    elif harm == "rows lost":
+    elif damage == "rows lost":
         lines = five.read_text().splitlines()
         five.write_text("\n".join(line for line in lines if '"add"' not in line) + "\n")
         _without_checkpoints(table)
-    elif harm == "rows doubled":
+    elif damage == "rows duplicated":
         path = _added(five)
         shutil.copy(table / path, table / "copied.parquet")
         seven.write_text(_renamed(five, "0-6").replace(path, "copied.parquet"))
         writer_ledger.begin(Operation("0-6", "compact"))
-    elif harm == "deleted too little":
+    elif damage == "deleted too little":
         lines = six.read_text().splitlines()
         six.write_text("\n".join(line for line in lines if '"remove"' not in line) + "\n")
         _without_checkpoints(table)
-    elif harm == "checkpoint":
+    elif damage == "checkpoint":
         earlier, later = (table / "_delta_log" / f"{version:020d}.checkpoint.parquet" for version in (3, 6))
         shutil.copy(earlier, later)
-    elif harm == "hint":
+    elif damage == "hint":
         (table / "_delta_log" / "_last_checkpoint").write_text('{"version": 90, "size": 1}')
     assert any(message in violation for violation in judge(table, [ledger], versions=9).violations)
 

@@ -82,7 +82,7 @@ def the_first_clause_updates(m: Any, path: str) -> Any:
 
 
 @EXAMPLES.add
-def a_merge_updates_what_the_source_does_not_have(m: Any, path: str) -> Any:
+def a_merge_updates_rows_that_the_source_lacks(m: Any, path: str) -> Any:
     target = {"1 x": [1, 2, 3], "1y": [4, 5, 6]}
     merge = merging(m, path, {"x": [2, 3, 4]}, target, predicate="target.`1 x` = source.x")
     return row_counts(merge.when_not_matched_by_source_update(predicate="`1y` > 3", updates={"`1y`": "0"}).execute())
@@ -156,7 +156,7 @@ def a_merge_inserts_all_columns_except_some(m: Any, path: str) -> Any:
 
 
 @EXAMPLES.add
-def a_merge_deletes_what_the_source_does_not_have(m: Any, path: str) -> Any:
+def a_merge_deletes_rows_that_the_source_lacks(m: Any, path: str) -> Any:
     merge = merging(m, path, {"x": [2, 3, 4]}).when_not_matched_by_source_delete(predicate="y > 3")
     return row_counts(merge.execute())
 

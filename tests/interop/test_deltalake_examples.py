@@ -102,7 +102,7 @@ def moving_to_a_time_in_text(m: Any, root: str) -> Any:
 
 
 @EXAMPLES.add
-def what_is_no_version(m: Any, root: str) -> Any:
+def invalid_versions(m: Any, root: str) -> Any:
     table = m.DeltaTable(f"{root}/letters")
     failed = []
     for version in (99, "no time"):

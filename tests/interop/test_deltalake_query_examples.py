@@ -117,7 +117,7 @@ def polars_over_a_dataset(m: Any, root: str) -> Any:
 
 
 @EXAMPLES.add
-def pandas_goes_on_with_a_query(m: Any, root: str) -> Any:
+def pandas_reads_a_query(m: Any, root: str) -> Any:
     frame = m.DeltaTable(f"{root}/days", version=0).to_pandas(filters=[("year", "==", "2021")], columns=["month"])
     return frame.groupby("month").agg({"month": "count"}).to_dict()
 

@@ -1,4 +1,4 @@
-"""The progress of verbs: what observers are told, on both engines, and what the log and the terminal show."""
+"""The progress of verbs: the calls of observers, on both engines, and what the log and the terminal show."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def test_the_server_is_killed_and_started_again_in_mid_commit(server, location):
     print(f"{len(committed)} commits over four deaths of the server")
 
 
-def forget_who_was_first() -> None:
+def allow_two_winners() -> None:
     """A store whose put_if_absent is a check and a put."""
 
     def racy(self: s3.S3Store, path: str, data: bytes) -> bool:
@@ -206,7 +206,7 @@ def forget_who_was_first() -> None:
     s3.S3Store.put_if_absent = racy  # type: ignore[method-assign]
 
 
-@pytest.mark.parametrize("sabotage", [None, forget_who_was_first])
+@pytest.mark.parametrize("sabotage", [None, allow_two_winners])
 def test_killed_writers_lose_no_acknowledged_commit(server, location, tmp_path, sabotage):
     """Acknowledged commits exist once; a writer with the broken store is found."""
     place = Place(location, server.objects / location.removeprefix("s3://"), server.options)

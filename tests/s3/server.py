@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
         if any(name.lower() in self.strip for name in headers):
-            headers = self._signed_anew(headers, body)
+            headers = self._with_new_signature(headers, body)
         server = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -204,7 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _pass_on
 
-    def _signed_anew(self, headers: dict[str, str], body: bytes) -> dict[str, str]:
+    def _with_new_signature(self, headers: dict[str, str], body: bytes) -> dict[str, str]:
         signed = ("authorization", "x-amz-date", "x-amz-content-sha256", "amz-sdk-invocation-id", "amz-sdk-request")
         rest = {name: value for name, value in headers.items() if name.lower() not in (*self.strip, *signed)}
         request = AWSRequest(self.command, f"http://{self.headers['Host']}{self.path}", rest, body)

@@ -34,7 +34,7 @@ def kill(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
-def look_a_month_later(monkeypatch: pytest.MonkeyPatch) -> Run:
+def locate_a_month_later(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the erasure of another person a month later, which deletes leftovers of earlier requests."""
     now = datetime.now(UTC) + timedelta(days=31.1)
     monkeypatch.setattr(locate, "timezone", SimpleNamespace(utcnow=lambda: now))
@@ -57,7 +57,7 @@ def test_keys_of_a_killed_locate_are_deleted(
         patch.setattr(Ledger, "put", killed)
         with pytest.raises(KeyboardInterrupt):
             Run().look()
-    run = look_a_month_later(monkeypatch)
+    run = locate_a_month_later(monkeypatch)
     assert list(folder.rglob("*keys*")) == [folder / run.request / "keys.json"]
 
 
@@ -79,7 +79,7 @@ def test_partly_written_keys_are_deleted(tables: Path, folder: Path, monkeypatch
             Run().look()
     (aside,) = folder.rglob("*keys*")
     assert aside.name != "keys.json"
-    run = look_a_month_later(monkeypatch)
+    run = locate_a_month_later(monkeypatch)
     assert list(folder.rglob("*keys*")) == [folder / run.request / "keys.json"]
 
 
@@ -99,7 +99,7 @@ def test_keys_of_a_rejected_request_are_deleted(
     if is_retried:
         assert run.approval().execute(run.context)["answer"] == "Reject"
     else:
-        look_a_month_later(monkeypatch)
+        locate_a_month_later(monkeypatch)
     assert not (folder / run.request / "keys.json").exists()
 
 

@@ -45,7 +45,7 @@ with open({str(tmp_path / "starts")!r}, "a") as starts:
     starts.write(f"{{os.getpid()}}\\n")
 while not os.path.exists({str(tmp_path / "go")!r}):
     time.sleep(0.02)
-try:  # as a JVM, which ignores that nobody reads its output
+try:  # as a JVM, which ignores that its output is not read
     print("the output of the job, after its task has died", flush=True)
 except BrokenPipeError:
     sys.stdout = None

@@ -37,7 +37,7 @@ from lakehouse_lib.fleet.registry import RegistryError
 def test_a_location_has_one_uri(location: str, uri: str) -> None:
     assert asset_uri(location) == uri
     asset = lakehouse_asset(location) if location.startswith(("/", "s3")) else Asset(uri)
-    assert (asset.name, asset.uri) == (uri, uri)  # as in the DAG of somebody who writes Asset(uri)
+    assert (asset.name, asset.uri) == (uri, uri)  # as in a DAG with Asset(uri)
     assert asset == Asset(uri)
 
 

@@ -34,7 +34,7 @@ def paths(app: Any) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def nobody() -> Any:
+def anonymous_client() -> Any:
     return api_client(anonymous=True)
 
 
@@ -67,16 +67,16 @@ def test_every_route_accepts_get_only(app: Any, paths: list[str]) -> None:
     assert len(paths) >= 9
 
 
-def test_an_anonymous_request_is_redirected_to_the_login(orders: Path, nobody: Any, paths: list[str]) -> None:
+def test_an_anonymous_request_is_redirected_to_the_login(orders: Path, anonymous_client: Any, paths: list[str]) -> None:
     for path in paths:
-        assert nobody.get(path).status_code == 401, path
-        assert nobody.get(path, headers={"Authorization": "Bearer forged"}).status_code in (401, 403)
-        sent = nobody.get(f"{path}?q=a%26b", headers=BROWSER, follow_redirects=False)
+        assert anonymous_client.get(path).status_code == 401, path
+        assert anonymous_client.get(path, headers={"Authorization": "Bearer forged"}).status_code in (401, 403)
+        sent = anonymous_client.get(f"{path}?q=a%26b", headers=BROWSER, follow_redirects=False)
         assert sent.status_code == 303
         login = urlsplit(sent.headers["location"])
         next_page = parse_qs(login.query)["next"]
         assert (login.netloc, login.path, next_page) == ("", "/api/v2/auth/login", [f"{path}?q=a%26b"])
-        form = nobody.get(sent.headers["location"], follow_redirects=False)
+        form = anonymous_client.get(sent.headers["location"], follow_redirects=False)
         assert urlsplit(form.headers["location"]).path == "/auth/login"
 
 

@@ -45,7 +45,7 @@ def ann() -> Any:
 
 
 @pytest.fixture(scope="module")
-def nobody() -> Any:
+def anonymous_client() -> Any:
     return api_client(anonymous=True)
 
 
@@ -116,9 +116,9 @@ def test_a_task_leaves_no_predicate_of_a_subjects_table_in_xcom(registry_file: P
     assert "90218" not in json.dumps(commits)
 
 
-def test_an_anonymous_request_is_refused(orders: Path, nobody: Any) -> None:
+def test_an_anonymous_request_is_refused(orders: Path, anonymous_client: Any) -> None:
     for path in ("tables/orders/versions/1", "tables/nothing/versions/1"):
-        assert nobody.get(f"/lakehouse/{path}").status_code in (401, 403)
+        assert anonymous_client.get(f"/lakehouse/{path}").status_code in (401, 403)
 
 
 def test_only_registered_tables_are_opened(orders: Path, ann: Any) -> None:
@@ -219,7 +219,7 @@ def test_the_page_uses_the_connection_in_the_registry_by_default(
 
 
 def test_a_page_accepts_only_connections_of_type_lakehouse(
-    far: str, s3: S3Server, ann: Any, nobody: Any, monkeypatch: pytest.MonkeyPatch
+    far: str, s3: S3Server, ann: Any, anonymous_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect_to_s3(monkeypatch, "shop", s3.url)
     connect(monkeypatch, "other", "http", host="127.0.0.1", password=SECRET)
@@ -228,5 +228,5 @@ def test_a_page_accepts_only_connections_of_type_lakehouse(
         page = ann.get(far, params={"connection": name})
         assert page.status_code == 404
         assert page.json() == {"detail": f"the connection {name!r} of type lakehouse does not exist"}
-    assert nobody.get(far, params={"connection": "shop"}).status_code in (401, 403)
+    assert anonymous_client.get(far, params={"connection": "shop"}).status_code in (401, 403)
     assert s3.requests == []

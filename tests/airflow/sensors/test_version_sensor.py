@@ -169,11 +169,11 @@ def test_after_a_store_error_the_sensor_waits_from_the_same_baseline(
     )
 
 
-@pytest.mark.parametrize("torn", ['{"tables": {"ord', "", None])
-def test_a_registry_that_is_being_written_does_not_end_the_wait(registry_file: Path, torn: str | None) -> None:
+@pytest.mark.parametrize("incomplete", ['{"tables": {"ord', "", None])
+def test_a_registry_that_is_being_written_does_not_end_the_wait(registry_file: Path, incomplete: str | None) -> None:
     commit(registry_file.parent / "tables" / "orders", 0, 1)
     whole = registry_file.read_text()
-    registry_file.unlink() if torn is None else registry_file.write_text(torn)
+    registry_file.unlink() if incomplete is None else registry_file.write_text(incomplete)
 
     async def first_event() -> TriggerEvent:
         event = asyncio.ensure_future(anext(trigger("orders").run()))

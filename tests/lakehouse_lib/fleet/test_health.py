@@ -195,7 +195,7 @@ def test_skipping_of_a_sorted_and_of_a_shuffled_column(tmp_path: Path) -> None:
         rows = {"key": list(range(start, start + 10)), "other": [0, 1] * 5, "flag": [True, False] * 5, "p": ["a"] * 10}
         write_deltalake(tmp_path, pa.table(rows), mode="append", partition_by=["p"])
     report = of(tmp_path, clustered_by=["key", "other", "flag", "p"])
-    assert report.skipping == {"key": 1 - 1 / 8, "other": 0.0, "flag": 0.0}  # flag has no bounds, and p is no column
+    assert report.skipping == {"key": 1 - 1 / 8, "other": 0.0, "flag": 0.0}  # flag has no bounds, and p is not a column
 
 
 ranges = st.lists(

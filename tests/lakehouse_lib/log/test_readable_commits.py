@@ -1,4 +1,4 @@
-"""A commit that cannot be read is never written, because nobody could open the table afterwards."""
+"""A commit that cannot be read is never written, because the table could not be opened afterwards."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The log objects that make up a version, with a stale, missing, torn or wrong checkpoint hint."""
+"""The log objects that make up a version, with a stale, missing, damaged or wrong checkpoint hint."""
 
 import json
 import time

@@ -200,12 +200,12 @@ def test_statistics_survive_a_damaged_checkpoint(tmp_path: Path, monkeypatch: py
     cache.CACHE.clear()
     real = ParquetPart._read
 
-    def torn(self: ParquetPart, block: int, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
+    def fail(self: ParquetPart, block: int, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
         if ("add", "stats") in leaves:
-            raise self._broken("a torn page")
+            raise self._broken("a damaged page")
         return real(self, block, leaves)
 
-    monkeypatch.setattr(ParquetPart, "_read", torn)
+    monkeypatch.setattr(ParquetPart, "_read", fail)
     shown = DeltaTable(tmp_path).get_add_actions(flatten=True).sort_by("path")
     assert shown["path"].to_pylist() == ["f000", "f001", "f002"]
     assert shown["min.id"].to_pylist() == [0, 10, 20]

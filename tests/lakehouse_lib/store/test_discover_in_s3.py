@@ -22,7 +22,7 @@ def test_tables_below_a_prefix_are_found_without_a_listing_of_their_files(s3_ser
     listings = len(s3_server.requests)
     assert [open_store(each).root for each in locations] == [f"{location}/{name}" for name in names]
     assert DeltaTable(locations[1], storage_options=s3_server.options).count() == 1
-    # A look for the log in each folder, and the folders of those that are no table: the prefix, b and b/none.
+    # A request for the log of each folder, and the folders without a table: the prefix, b and b/none.
     assert listings == len(["", "a", "b", "b/c d", "b/e%20f", "b/none", "b/ü#?"]) + 3
     assert list(discover(f"{location}/a", s3_server.options)) == [f"{location}/a"]
     assert list(discover(f"{location}/nothing", s3_server.options)) == []

@@ -23,7 +23,7 @@ def test_answers_come_in_order_from_the_given_number_of_threads(tmp_path, monkey
 
     def ask(item):
         thread_ids.append(threading.get_ident())
-        met.wait(30)  # nobody continues before so many have arrived
+        met.wait(30)  # no thread continues before so many have arrived
         return item * 2
 
     assert map_requests(LocalStore(str(tmp_path)), ask, range(32)) == list(range(0, 64, 2))

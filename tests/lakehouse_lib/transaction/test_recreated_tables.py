@@ -84,14 +84,14 @@ def test_a_commit_to_an_immediately_recreated_table_is_refused(tmp_path, monkeyp
         stale.update()
 
 
-def make_again(root):
+def recreate(root):
     shutil.rmtree(root)
     make(root, 4, "new")
 
 
 def test_a_commit_to_a_table_recreated_during_a_lost_race_is_refused(tmp_path):
     stale = make(tmp_path / "t", 2, "old")
-    store = FaultStore(stale.store.root, before={"put_if_absent": each(lambda: make_again(tmp_path / "t"))})
+    store = FaultStore(stale.store.root, before={"put_if_absent": each(lambda: recreate(tmp_path / "t"))})
     with pytest.raises(TableNotFoundError, match=ANOTHER):
         commit(stale, store)
     assert paths_of(load_snapshot(stale.store)) == ["new1", "new2", "new3"]
@@ -100,7 +100,7 @@ def test_a_commit_to_a_table_recreated_during_a_lost_race_is_refused(tmp_path):
 def test_a_commit_to_a_table_recreated_between_two_lost_races_is_refused(tmp_path):
     stale = make(tmp_path / "t", 1, "")
     puts = []
-    races = each(lambda: append(stale, "theirs"), lambda: make_again(tmp_path / "t"))
+    races = each(lambda: append(stale, "theirs"), lambda: recreate(tmp_path / "t"))
     store = FaultStore(stale.store.root, before={"put_if_absent": races}, after={"put_if_absent": puts.append})
     with pytest.raises(TableNotFoundError, match=rf"{ANOTHER}.*version 1\)"):
         commit(stale, store)

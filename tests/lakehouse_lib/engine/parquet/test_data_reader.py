@@ -119,15 +119,15 @@ def _without_its_end(data: bytes) -> bytes:
     return data[: len(data) // 2]
 
 
-def _with_a_torn_page(data: bytes) -> bytes:
+def _with_a_damaged_page(data: bytes) -> bytes:
     return data[:10] + bytes(60) + data[70:]
 
 
-def _with_a_torn_footer(data: bytes) -> bytes:
+def _with_a_damaged_footer(data: bytes) -> bytes:
     return data[:-60] + b"\xff" * 50 + data[-10:]
 
 
-@pytest.mark.parametrize("damage", [_without_its_end, _with_a_torn_page, _with_a_torn_footer])
+@pytest.mark.parametrize("damage", [_without_its_end, _with_a_damaged_page, _with_a_damaged_footer])
 @pytest.mark.parametrize(
     "verb",
     [
