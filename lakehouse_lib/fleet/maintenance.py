@@ -89,7 +89,7 @@ def plan_fleet(
 
     def look(table: MaintainedTable) -> list[Step] | DeltaError:
         try:
-            return steps_of(table.name, load_snapshot(table.store), table.policy, corrections, now=now)
+            return steps_of(table.name, load_snapshot(table.store), table.policy, corrections, budget=budget, now=now)
         except DeltaError as error:
             return [] if skip_missing and isinstance(error, TableNotFoundError) else error
 

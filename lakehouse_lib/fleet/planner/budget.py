@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from lakehouse_lib.errors import InvalidArgumentError
@@ -30,3 +31,13 @@ class Budget:
                     hint=f"Leave {name} out for no limit",
                     code="DELTA_BUDGET_TOO_SMALL",
                 )
+
+    @property
+    def most_bytes(self) -> float:
+        """``bytes`` as a number; infinity: no limit."""
+        return math.inf if self.bytes is None else float(self.bytes)
+
+    @property
+    def most_seconds(self) -> float:
+        """``seconds`` as a number; infinity: no limit."""
+        return math.inf if self.seconds is None else float(self.seconds)

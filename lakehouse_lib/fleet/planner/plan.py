@@ -68,8 +68,7 @@ def choose(candidates: Iterable[Candidate], budget: Budget, now: int) -> Plan:
         InvalidArgumentError: the budget is too small for any part of any step (``DELTA_BUDGET_TOO_SMALL``).
     """
     ordered = sorted(candidates, key=lambda each: (-each.weight(now), each.step.table, each.step.verb))
-    bytes_left = float("inf") if budget.bytes is None else float(budget.bytes)
-    seconds_left = float("inf") if budget.seconds is None else float(budget.seconds)
+    bytes_left, seconds_left = budget.most_bytes, budget.most_seconds
     steps: list[Step] = []
     deferred: list[Step] = []
     for candidate in ordered:

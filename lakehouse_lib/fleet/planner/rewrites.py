@@ -36,9 +36,9 @@ def rewrite_steps(
 
     If neither the policy nor the table has Z-order columns, the only step is ``optimize``. Otherwise the first step is
     ``z_order`` if the policy permits it, because ``optimize`` would merge files that are Z-ordered later. The second
-    step is ``optimize``, for the case that the Z-order does not pay: files that arrive in the order of the column need
-    no Z-order, but they must not stay small. There is no step if no file has to be rewritten, or if all files are
-    Z-ordered.
+    step is ``optimize``, for the case that the Z-order does not pay or exceeds the budget: files that arrive in the
+    order of the column need no Z-order, but they must not stay small. There is no step if no file has to be rewritten,
+    or if all files are Z-ordered.
 
     Args:
         partitions: a predicate on partition columns; None: all partitions.
