@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError
@@ -17,6 +18,7 @@ from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Step
 from lakehouse_lib.fleet.runs import StepRecord
 from lakehouse_lib.log import clock, file_names
 from lakehouse_lib.log.segment import classify_log_files
+from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.operations.results import ChangeResult, CleanupResult, OperationResult
 from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
@@ -152,15 +154,28 @@ def _rewritten(metrics: Mapping[str, Any]) -> Effect:
 
 
 def _z_ordered(before: Snapshot, result: ChangeResult, columns: Sequence[str]) -> Effect:
-    """The effect of a Z-order. Its query bytes are the difference between the versions before and after its commits.
+    """The effect of a Z-order. Its query bytes are the difference that its own commits make to the version before it.
 
-    If other writers add files during the Z-order, these files count, too, because the version after it has them.
+    Files that other writers have added or removed meanwhile do not count.
     """
     effect = _rewritten(result.metrics)
     if result.version is None:
         return replace(effect, query_bytes=0)
-    after = load_snapshot(before.store, result.version)
-    return replace(effect, query_bytes=query_cost(before, columns) - query_cost(after, columns))
+    cost_before = query_cost(before, columns, before.files)
+    cost_after = query_cost(before, columns, _rewritten_files(before, result.version))
+    return replace(effect, query_bytes=cost_before - cost_after)
+
+
+def _rewritten_files(before: Snapshot, last: int) -> pa.Table:
+    """The files of a version, with the changes of the later commits up to ``last`` that change no rows."""
+
+    def of_rewrite(files: pa.Table) -> pa.Table:
+        return files.filter(pc.invert(files["dataChange"]))
+
+    commits = [read_commit(before.store, version) for version in range(before.version + 1, last + 1)]
+    after = pa.concat_tables([before.files, *(of_rewrite(commit.adds) for commit in commits)])
+    removed = pa.concat_tables([of_rewrite(commit.removes) for commit in commits])["path"].combine_chunks()
+    return after.filter(pc.invert(pc.is_in(after["path"], value_set=removed)))
 
 
 def _checkpointed(store: ObjectStore, version: int | None, predicted: Effect) -> Effect:

@@ -12,8 +12,8 @@ from lakehouse_lib.fleet.planner.step import Effect, Step
 _NUMBERS = ("files_removed", "files_added", "bytes_read", "bytes_written", "bytes_freed", "query_bytes")
 #: The number of the newest runs of a verb on a table that count.
 _RUNS = 3
-#: The limits of a factor.
-_LEAST, _MOST = 0.0, 10.0
+#: The limits of a factor. With a factor of 0, a step would gain nothing, so it would not be planned and measured again.
+_LEAST, _MOST = 0.1, 10.0
 #: Bytes that a run reads and writes in a second, until a run has measured it.
 _BYTES_PER_SECOND = 100e6
 #: The duration of a step that rewrites nothing, until a run has measured it.
@@ -62,7 +62,7 @@ class Corrections:
 
 
 def _factors(runs: Sequence[Run]) -> Mapping[str, float]:
-    """For each number, the median of measured / uncorrected, at most ``_MOST``."""
+    """For each number, the median of measured / uncorrected, from ``_LEAST`` to ``_MOST``."""
     factors = {}
     for name in _NUMBERS:
         ratios = [

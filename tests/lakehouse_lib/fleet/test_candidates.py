@@ -6,11 +6,14 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
+import pytest
 
 from lakehouse_lib import ArrowEngine, DeltaTable
 from lakehouse_lib.fleet.maintenance import maintain, plan_fleet
 from lakehouse_lib.fleet.planner.budget import Budget
+from lakehouse_lib.fleet.planner.correction import Corrections, Run
 from lakehouse_lib.fleet.planner.policy import Policy
+from lakehouse_lib.fleet.planner.step import Effect, Step
 from lakehouse_lib.fleet.planner.verbs import Verb
 from lakehouse_lib.fleet.table_run import MaintainedTable
 from lakehouse_lib.store import open_store
@@ -38,3 +41,29 @@ def test_small_files_are_merged_if_a_z_order_exceeds_the_whole_budget(tmp_path: 
     (entry,) = maintain([table], budget, ArrowEngine)
     assert (entry.verb, entry.status) == ("optimize", "done")
     assert len(DeltaTable(tmp_path / "t").file_uris()) < 9
+
+
+def test_files_that_are_appended_during_a_z_order_do_not_change_its_measured_effect(tmp_path: Path) -> None:
+    """Before, the measured gain was negative, and the next Z-order was predicted to gain nothing."""
+
+    def gain(name: str, appends: int) -> int:
+        def engine() -> ArrowEngine:
+            shuffled(tmp_path / name, appends)
+            return ArrowEngine()
+
+        policy = Policy(("z_order",), cluster_by=("id",), target_file_size=12_000)
+        table = MaintainedTable("t", open_store(shuffled(tmp_path / name)), policy)
+        (entry,) = maintain([table], Budget(), engine)
+        assert entry.measured is not None
+        return entry.measured.query_bytes
+
+    quiet = gain("quiet", 0)
+    assert quiet > 0
+    assert gain("busy", 20) == pytest.approx(quiet, rel=0.01)
+
+
+def test_a_step_that_has_gained_nothing_is_not_switched_off() -> None:
+    predicted, measured = Effect(bytes_read=1, query_bytes=100), Effect(bytes_read=1, query_bytes=-5, seconds=1.0)
+    corrections = Corrections([Run("t", "z_order", predicted, predicted, measured)])
+    step = corrections.corrected(Step("t", "z_order", 0, {}, "", predicted))
+    assert step.predicted.query_bytes == 10
