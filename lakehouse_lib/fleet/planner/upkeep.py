@@ -8,14 +8,14 @@ from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Step
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.retention import cleanup as log_cleanup
 from lakehouse_lib.log.retention.tombstones import retention
-from lakehouse_lib.log.segment import list_commits
+from lakehouse_lib.log.segment import sort_listing
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
 from lakehouse_lib.snapshot import Snapshot
 
 _HOUR = 3_600_000
-#: The bytes of an add action in a checkpoint. The size of a checkpoint is predicted by this number.
-_ACTION_BYTES = 250
+#: A checkpoint takes the bytes of the commits divided by this number. Measured: 2.1 to 2.4 for appends.
+_COMMIT_RATIO = 2
 #: In ms. If removed files expired this long ago, a vacuum is planned even if it does not pay, because the files may
 #: contain personal data.
 _OVERDUE = 7 * 24 * _HOUR
@@ -24,16 +24,22 @@ _PAGE = 1_000
 
 
 def checkpoint_step(table: str, snapshot: Snapshot) -> Step | None:
-    """The step that writes a checkpoint, or None if readers replay few commits.
+    """The step that writes a checkpoint, or None if readers replay few commits. It is planned even if it does not pay.
 
-    A checkpoint is due if ``delta.checkpointInterval`` commits, or commits of 64 MiB, follow the last checkpoint.
+    A checkpoint is due if ``delta.checkpointInterval`` commits, or commits of 64 MiB, follow the last checkpoint. It
+    replaces the last checkpoint: a reader reads the actions of the commits as Parquet, and opens no commit.
     """
     since = snapshot.checkpoint_version
-    commits = replayed_commits(snapshot, list_commits(snapshot.store, 0 if since is None else since + 1))
+    listing = snapshot.store.list_from(file_names.LOG, file_names.first_name(since or 0))
+    checkpoints, listed_commits, _ = sort_listing(list(listing))
+    commits = replayed_commits(snapshot, listed_commits)
     log_bytes = sum(commit.size for commit in commits)
     if checkpoint_lag(commits, CHECKPOINT_INTERVAL.of(snapshot.configuration, snapshot.store.root)) < 1:
         return None
-    written = snapshot.file_count * _ACTION_BYTES
+    added_bytes = log_bytes // _COMMIT_RATIO
+    replaced = next((checkpoint for checkpoint in checkpoints if checkpoint.version == since), None)
+    replaced_bytes = 0 if replaced is None else sum(part.size for part in replaced.parts)
+    opened = len(commits) if since is not None else len(commits) - 1
     return Step(
         table,
         "checkpoint",
@@ -43,10 +49,11 @@ def checkpoint_step(table: str, snapshot: Snapshot) -> Step | None:
         + (f"the checkpoint of version {since}" if since is not None else "the start of the log"),
         Effect(
             files_added=1,
-            bytes_written=written,
-            query_bytes=max(0, log_bytes - written + (len(commits) - 1) * OPEN_BYTES),
+            bytes_written=replaced_bytes + added_bytes,
+            query_bytes=log_bytes - added_bytes + opened * OPEN_BYTES,
         ),
         requests=1,
+        is_overdue=True,
     )
 
 

@@ -22,8 +22,10 @@ from lakehouse_lib.fleet.health.partitions import heavy_partitions
 from lakehouse_lib.fleet.health.sizes import BUCKETS
 from lakehouse_lib.fleet.health.writes import Writer
 from lakehouse_lib.fleet.overlap import _mean_depth
+from lakehouse_lib.fleet.planner.candidates import steps_of
+from lakehouse_lib.fleet.planner.correction import Corrections
 from lakehouse_lib.fleet.planner.policy import Policy
-from lakehouse_lib.fleet.planner.upkeep import checkpoint_step, vacuum_step
+from lakehouse_lib.fleet.planner.upkeep import vacuum_step
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import LocalStore, open_store
 from tests.log_builder import add, put, statistics
@@ -116,12 +118,16 @@ def test_the_last_vacuum_of_an_earlier_table_in_the_folder_does_not_count(table:
 
 
 def test_the_same_commits_are_due_for_a_checkpoint_as_in_a_plan(tmp_path: Path) -> None:
+    """Before, the checkpoint of a large table was due, but never planned, because it did not pay."""
+    policy = Policy(("checkpoint",), payback_queries=1e-6)
     for version in range(12):
         put(tmp_path, version, add(f"{version}"))
         snapshot = load_snapshot(open_store(tmp_path))
         report = health(snapshot)
         assert report.replayed_bytes == report.log_bytes > 0
-        assert (report.checkpoint_lag >= 1) == (checkpoint_step("t", snapshot) is not None) == (version >= 9)
+        steps = steps_of("t", snapshot, policy, Corrections([]))
+        assert (report.checkpoint_lag >= 1) == bool(steps) == (version >= 9)
+        assert all(step.predicted.gain > 0 for step in steps)
 
 
 def test_writes_by_day_and_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
