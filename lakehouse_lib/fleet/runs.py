@@ -134,21 +134,30 @@ class RunRecord:
         ]
 
     def waiting(self, now: int) -> dict[tuple[str, str], int]:
-        """The waiting steps: table and verb -> the time at which the step was first deferred, in ms since the epoch.
+        """The waiting steps: table and verb -> the time since which the step waits, in ms since the epoch.
+
+        A step waits since a plan first deferred it. If a run does a part of the step, the time that it has waited
+        becomes shorter by the same share of its bytes.
 
         Args:
             now: ms since the epoch.
         """
         rows = _oldest_first(self._rows(["done", "deferred"], now))
+        sizes = pc.add(rows["predicted_bytes_read"], rows["predicted_bytes_written"]).to_pylist()
+        times = pc.divide(pc.cast(rows["planned_at"], pa.int64()), 1000).to_pylist()
+        columns = [rows[name].to_pylist() for name in ("table", "verb", "run", "status")]
         since: dict[tuple[str, str], int] = {}
-        times = pc.cast(rows["planned_at"], pa.int64()).to_pylist()
-        for table, verb, status, moment in zip(
-            rows["table"].to_pylist(), rows["verb"].to_pylist(), rows["status"].to_pylist(), times, strict=True
-        ):
+        parts: dict[tuple[str, str], tuple[str, int, int]] = {}  # the run of a part, its bytes, since when it waited
+        for table, verb, run, status, size, moment in zip(*columns, sizes, times, strict=True):
+            step = (table, verb)
             if status == "done":
-                since.pop((table, verb), None)
+                parts[step] = run, size, since.pop(step, moment)
+                continue
+            part_run, part_size, start = parts.pop(step, (None, 0, moment))
+            if part_run == run:
+                since[step] = moment - int((moment - start) * (1 - min(part_size / max(size, 1), 1)))
             else:
-                since.setdefault((table, verb), moment // 1000)
+                since.setdefault(step, moment)
         return since
 
     def series(self, table: str, days: float, now: int | None = None) -> pa.Table:

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.planner.budget import Budget
 from lakehouse_lib.fleet.planner.step import Effect, Step
-from lakehouse_lib.operations.optimize.limit import parts_within, smallest_first
+from lakehouse_lib.operations.optimize.limit import in_turn, parts_within
 
 #: The days in which the weight of a waiting step doubles.
 _DOUBLED_AFTER_DAYS = 3.0
@@ -58,8 +59,8 @@ class Plan:
 def choose(candidates: Iterable[Candidate], budget: Budget, now: int) -> Plan:
     """Choose the steps of a run, greedily by weight.
 
-    If a step exceeds the rest of the budget, as many of its parts as fit are chosen, the parts with the smallest files
-    first. If a step without parts exceeds the rest of the budget, it is deferred, and the next step is tried.
+    If a step exceeds the rest of the budget, as many of its parts as fit are chosen, in the order of ``limit.in_turn``.
+    If a step without parts exceeds the rest of the budget, it is deferred, and the next step is tried.
 
     Args:
         now: ms since the epoch.
@@ -104,13 +105,21 @@ def part_within(step: Step, bytes_left: float, seconds_left: float) -> Step | No
     if step.parts is None or not step.bytes:
         return None
     share = min(1.0, seconds_left / step.predicted.seconds) if step.predicted.seconds else 1.0
+    limit = min(bytes_left, share * step.bytes)
     parts, factors = step.parts, _factors(step.parts.effect(), step.predicted)
-    order = smallest_first(parts.files_removed, parts.bytes_read)
+
+    def totals(read: NDArray[np.int64], written: NDArray[np.int64]) -> NDArray[np.int64]:
+        # Truncated as in Effect.scaled, so that the part has these bytes by prediction.
+        corrected = (read * factors.get("bytes_read", 1.0)).astype(np.int64)
+        return corrected + (written * factors.get("bytes_written", 1.0)).astype(np.int64)
+
+    # A part is left out if it exceeds the limit, or reads as many bytes as such a part: ``part_reading`` has only a
+    # limit for the bytes to read, and with this limit it must not choose a part that exceeds the budget.
+    too_large = parts.bytes_read[totals(parts.bytes_read, parts.bytes_written) > limit]
+    fits = parts.bytes_read < too_large.min(initial=np.iinfo(np.int64).max)
+    order = in_turn(parts.files_removed, parts.bytes_read, parts.oldest, fits)
     read, written = np.cumsum(parts.bytes_read[order]), np.cumsum(parts.bytes_written[order])
-    # Truncated as in Effect.scaled, so that the part has these bytes by prediction.
-    totals = (read * factors.get("bytes_read", 1.0)).astype(np.int64)
-    totals += (written * factors.get("bytes_written", 1.0)).astype(np.int64)
-    return part_reading(step, int(read[totals <= min(bytes_left, share * step.bytes)].max(initial=0)))
+    return part_reading(step, int(read[totals(read, written) <= limit].max(initial=0)))
 
 
 def part_reading(step: Step, max_bytes: int) -> Step | None:
@@ -122,7 +131,7 @@ def part_reading(step: Step, max_bytes: int) -> Step | None:
     parts = step.parts
     if parts is None:
         return None
-    rows = parts_within(parts.files_removed, parts.bytes_read, max_bytes)
+    rows = parts_within(parts.files_removed, parts.bytes_read, parts.oldest, max_bytes)
     if not len(rows):
         return None
     chosen = parts.effect(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from lakehouse_lib.fleet.planner.query_cost import clustered_cost, query_cost
 from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Parts, Step
 from lakehouse_lib.operations.files import live_share, total_size
 from lakehouse_lib.operations.optimize.compact import plan_compact
+from lakehouse_lib.operations.optimize.limit import write_times
 from lakehouse_lib.operations.optimize.statistics import plan_statistics
 from lakehouse_lib.operations.optimize.z_order.selection import files_to_z_order
 from lakehouse_lib.operations.optimize.z_order.z_order import check_columns, default_columns
@@ -109,9 +111,7 @@ def _z_order(
     parts = _parts(files, np.concatenate(rows), numbers, new_files)
     saved = max(0, query_cost(snapshot, columns, files) - clustered_cost(snapshot, files, columns, chosen))
     share = parts.bytes_read / max(int(parts.bytes_read.sum()), 1)
-    parts = Parts(
-        parts.files_removed, parts.files_added, parts.bytes_read, parts.bytes_written, (saved * share).astype(np.int64)
-    )
+    parts = replace(parts, query_bytes=(saved * share).astype(np.int64))
     effect = parts.effect()
     return Step(
         table,
@@ -130,7 +130,7 @@ def _parts(files: pa.Table, rows: Rows, numbers: Rows, new_files: Rows) -> Parts
 
     Args:
         rows: the row numbers of the files.
-        numbers: for each of these rows, the number of its part.
+        numbers: for each of these rows, the number of its part, ascending.
         new_files: for each part, the number of files that replace its files.
     """
     count = len(new_files)
@@ -140,4 +140,5 @@ def _parts(files: pa.Table, rows: Rows, numbers: Rows, new_files: Rows) -> Parts
     after = np.bincount(numbers, live_bytes, minlength=count).astype(np.int64)
     old_files = np.bincount(numbers, minlength=count).astype(np.int64)
     saved = before - after + (old_files - new_files) * OPEN_BYTES
-    return Parts(old_files, new_files, before, after, np.maximum(saved, 0))
+    oldest = np.minimum.reduceat(write_times(files)[rows], np.flatnonzero(np.diff(numbers, prepend=-1)))
+    return Parts(old_files, new_files, before, after, np.maximum(saved, 0), oldest)

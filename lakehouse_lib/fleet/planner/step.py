@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,22 +58,23 @@ class Effect:
 
 @dataclass(frozen=True)
 class Parts:
-    """The independent parts of a rewrite, such as bins or partitions. Each array has an entry for each part."""
+    """The independent parts of a rewrite, such as bins or partitions. Each array has an entry for each part.
+
+    Attributes:
+        oldest: the modification time of the oldest file, ms since the epoch.
+    """
 
     files_removed: NDArray[np.int64]
     files_added: NDArray[np.int64]
     bytes_read: NDArray[np.int64]
     bytes_written: NDArray[np.int64]
     query_bytes: NDArray[np.int64]
+    oldest: NDArray[np.int64]
 
     def effect(self, rows: NDArray[np.int64] | None = None) -> Effect:
         """The sum of the parts with these numbers; None: the sum of all parts."""
-        totals = {
-            item.name: int((values if rows is None else values[rows]).sum())
-            for item in fields(self)
-            for values in [getattr(self, item.name)]
-        }
-        return Effect(**totals)
+        names = ("files_removed", "files_added", "bytes_read", "bytes_written", "query_bytes")
+        return Effect(**{name: int(getattr(self, name)[... if rows is None else rows].sum()) for name in names})
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.operations.files import has_many_deleted_rows, live_share, partition_codes
 from lakehouse_lib.operations.optimize.commit_groups import check_commit_interval, commit_groups, group_parts
 from lakehouse_lib.operations.optimize.deletion_vector_rebase import positions_by_count
-from lakehouse_lib.operations.optimize.limit import check_max_bytes, parts_within
+from lakehouse_lib.operations.optimize.limit import check_max_bytes, limited_parts
 from lakehouse_lib.operations.optimize.rewrite import (
     Rewrite,
     rewrite_metrics,
@@ -88,7 +88,7 @@ def plan_compact(
     """Plan the compaction of a version. Reads no data.
 
     Args:
-        max_bytes: a limit for the bytes to read (``limit.parts_within``); None: no limit.
+        max_bytes: a limit for the bytes to read (``limit.limited_parts``); None: no limit.
 
     Raises:
         InvalidArgumentError: the predicate refers to a column that is not a partition column.
@@ -98,10 +98,7 @@ def plan_compact(
     codes = partition_codes(files, snapshot.layout)
     bins = compaction_bins(files, codes, target_size)
     if max_bytes is not None and bins:
-        sizes = numbers_of(files["size"], np.int64)
-        counts = np.array([len(rows) for rows in bins])
-        totals = np.array([sizes[rows].sum() for rows in bins])
-        bins = tuple(bins[number] for number in parts_within(counts, totals, max_bytes))
+        bins = tuple(bins[number] for number in limited_parts(files, bins, max_bytes))
     partitions = len(np.unique(codes[[rows[0] for rows in bins]])) if bins else 0
     return CompactPlan(len(files), files, bins, partitions)
 
@@ -185,7 +182,8 @@ def compact(
         target_size: bytes; default ``delta.targetFileSize``, else 100 MiB (delta-rs' default; delta-spark's is 1 GiB,
             which one task must read and write alone).
         predicate: on partition columns; None: the whole table.
-        max_bytes: a limit for the bytes to read. Bins with the smallest files are merged first. None: no limit.
+        max_bytes: a limit for the bytes to read. The bin with the oldest file is merged first, then the bins with the
+            smallest files. Larger bins are left out. None: no limit.
         min_commit_interval: seconds. Finished bins are committed when this time has passed since the last commit, and
             at the end, so that a killed run does not lose them. 0: a commit after each group of bins, which has about
             512 MiB for each thread. None: one commit at the end.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from lakehouse_lib.fleet.planner.budget import Budget
 from lakehouse_lib.fleet.planner.plan import Candidate, choose, part_reading, part_within
 from lakehouse_lib.fleet.planner.step import Effect, Parts, Step
+from lakehouse_lib.fleet.runs import RunRecord, Status, StepRecord
 
 
 def rewrite(parts: Parts, factor: float = 1.0) -> Step:
@@ -19,23 +21,22 @@ def rewrite(parts: Parts, factor: float = 1.0) -> Step:
     return Step("t", "optimize", 0, {}, "files are small", predicted, uncorrected=parts.effect(), parts=parts)
 
 
-def parts_of(read: list[int], written: list[int]) -> Parts:
-    counts = np.ones(len(read), np.int64)
-    return Parts(2 * counts, counts, np.array(read, np.int64), np.array(written, np.int64), 10**9 * counts)
+def parts_of(read: list[int], written: list[int], oldest: list[int]) -> Parts:
+    counts, read_, written_ = np.ones(len(read), np.int64), np.array(read, np.int64), np.array(written, np.int64)
+    return Parts(2 * counts, counts, read_, written_, 10**9 * counts, np.array(oldest, np.int64))
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 10**9), st.floats(0, 1)), min_size=1, max_size=20),
+    st.lists(st.tuples(st.integers(1, 10**9), st.floats(0, 1), st.integers(0, 9)), min_size=1, max_size=20),
     st.floats(0.1, 3),
     st.floats(0, 1),
     st.floats(0, 1),
 )
 def test_parts_are_within_the_budget_and_are_chosen_again_by_the_bytes_to_read(
-    sizes: list[tuple[int, float]], factor: float, share: float, seconds: float
+    sizes: list[tuple[int, float, int]], factor: float, share: float, seconds: float
 ) -> None:
-    step = rewrite(
-        parts_of([size for size, _ in sizes], [int(size * live_share) for size, live_share in sizes]), factor
-    )
+    written = [int(size * live_share) for size, live_share, _ in sizes]
+    step = rewrite(parts_of([size for size, _, _ in sizes], written, [time for _, _, time in sizes]), factor)
     left = int(step.bytes * share)
     part = part_within(step, left, seconds)
     if part is None or part is step:
@@ -47,7 +48,7 @@ def test_parts_are_within_the_budget_and_are_chosen_again_by_the_bytes_to_read(
 
 def test_a_plan_stays_within_its_budget_and_has_the_steps_without_bytes() -> None:
     """The first part has more bytes to write than the average."""
-    step = rewrite(parts_of([100, 100], [100, 0]))
+    step = rewrite(parts_of([100, 100], [100, 0], [0, 0]))
     vacuum = Step("t", "vacuum", 0, {}, "", Effect(files_removed=1, bytes_freed=10))
     plan = choose([Candidate(vacuum), Candidate(step)], Budget(bytes=150), 0)
     assert (plan.steps, plan.deferred) == ((vacuum,), (step,))
@@ -65,3 +66,32 @@ def test_a_waiting_step_is_planned_eventually() -> None:
 
     assert chosen(0) == chosen(19) == ["large"]
     assert chosen(21) == ["small"]  # 2 ** (21 / 3) is 128, more than the hundredfold gain
+
+
+def test_the_oldest_part_gets_its_turn_before_new_small_parts() -> None:
+    """Before, the parts with the smallest files were always chosen first, so a large part could wait forever."""
+    part = part_within(rewrite(parts_of([10, 10, 90, 10], [0] * 4, [5, 6, 1, 7])), 100, 1e9)
+    assert part is not None
+    assert (part.predicted.bytes_read, part.predicted.files_removed) == (100, 4)
+
+
+def test_a_part_that_exceeds_the_budget_does_not_keep_the_others_waiting() -> None:
+    parts = replace(parts_of([1000, 50], [0, 0], [0, 1]), files_removed=np.array([1000, 2]))
+    part = part_within(rewrite(parts), 100, 1e9)
+    assert part is not None
+    assert part.predicted.bytes_read == 50
+
+
+def test_a_part_of_a_step_shortens_its_waiting_time_by_the_same_share(tmp_path: Path) -> None:
+    """Before, the rest of a step waited from the start again, however small the part was."""
+    record, day = RunRecord(str(tmp_path)), 86_400_000
+    whole, part = Effect(bytes_read=600, bytes_written=400), Effect(bytes_read=60, bytes_written=40)
+    now = 100 * day
+    rows: list[tuple[str, Status, int, Effect]] = [
+        ("a", "deferred", 50 * day, whole),
+        ("b", "deferred", 60 * day, whole),
+        ("b", "done", 60 * day, part),
+    ]
+    for run, status, moment, effect in rows:
+        record.append([StepRecord(run, "t", "optimize", status, "", moment, 0, 0, effect, effect, effect)])
+    assert record.waiting(now) == {("t", "optimize"): 51 * day}

@@ -19,7 +19,7 @@ from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features.row_tracking import FileIds
 from lakehouse_lib.operations.files import live_records
 from lakehouse_lib.operations.optimize.commit_groups import group_parts
-from lakehouse_lib.operations.optimize.limit import parts_within
+from lakehouse_lib.operations.optimize.limit import limited_parts
 from lakehouse_lib.operations.optimize.rewrite import rewrite_target
 from lakehouse_lib.operations.optimize.z_order import saved_trees
 from lakehouse_lib.operations.optimize.z_order.curve import Curve
@@ -131,9 +131,7 @@ def plan_z_order(
     layout = layout or layout_of(files) or "kd"
     parts, trees = _with_trees(snapshot, columns, selection, sizes, target_size)
     if max_bytes is not None and parts:
-        counts = np.array([len(part.rows) for part in parts])
-        totals = np.array([sizes[part.rows].sum() for part in parts])
-        parts = [parts[number] for number in parts_within(counts, totals, max_bytes)]
+        parts = [parts[number] for number in limited_parts(files, [part.rows for part in parts], max_bytes)]
     if not parts:
         return Plan(len(files), selection.z_ordered, files)
     stored = zip(files["path"].to_pylist(), files["deletionVector"].to_pylist(), FileIds.of(files), strict=True)

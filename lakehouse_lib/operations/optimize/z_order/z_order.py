@@ -87,8 +87,8 @@ def z_order(
         layout: "kd" (a k-d tree), "zorder" or "hilbert" (the curves); Z-ordered files of another layout are rewritten.
             None: the layout of the Z-ordered files, else "kd", with which queries skip the most files.
         full: rewrite Z-ordered files too, so that all files of a partition belong to one run.
-        max_bytes: a limit for the bytes to read. Partitions with the smallest files are rewritten first. None: no
-            limit.
+        max_bytes: a limit for the bytes to read. The partition with the oldest file is rewritten first, then the
+            partitions with the smallest files. Larger partitions are left out. None: no limit.
         min_commit_interval: seconds. Finished partitions are committed when this time has passed since the last commit,
             and at the end, so that a killed run does not lose them; see ``compact``. None: one commit at the end.
         on_progress: called when a task has read old files, and when a task has written a new file.
