@@ -34,11 +34,14 @@ class Reclaimable:
         files: ``path``, ``size`` and ``removed``: the time of the commit that removed the file (ms since the epoch).
         is_partial: whether there are older commits, which were not read.
         since: when the first of the files was removed, ms since the epoch; None: ``files`` is empty.
+        first_commit: the modification time of the first commit since the last vacuum, ms since the epoch; None: no
+            commit since then is past the retention.
     """
 
     files: pa.Table
     is_partial: bool
     since: int | None
+    first_commit: int | None
 
 
 def replayed_commits(snapshot: Snapshot, commits: Sequence[Commit]) -> list[Commit]:
@@ -83,7 +86,8 @@ def reclaimable_files(
     if len(files):
         needed_paths = recorded_files(snapshot.store, now, now - retention_ms).paths
         files = files.filter(pc.invert(pc.is_in(files["path"], value_set=needed_paths)))
-    return Reclaimable(files, len(due) > MOST_COMMITS, pc.min(files["removed"]).as_py())
+    first_commit = due[0].modified if due else None
+    return Reclaimable(files, len(due) > MOST_COMMITS, pc.min(files["removed"]).as_py(), first_commit)
 
 
 def _removed(snapshot: Snapshot, commits: Sequence[Commit]) -> pa.Table:

@@ -7,6 +7,7 @@ from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Step
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.retention import cleanup as log_cleanup
+from lakehouse_lib.log.retention.last_vacuum import last_vacuum_time
 from lakehouse_lib.log.retention.tombstones import retention
 from lakehouse_lib.log.segment import sort_listing
 from lakehouse_lib.operations.files import total_size
@@ -19,6 +20,8 @@ _COMMIT_RATIO = 2
 #: In ms. If removed files expired this long ago, a vacuum is planned even if it does not pay, because the files may
 #: contain personal data.
 _OVERDUE = 7 * 24 * _HOUR
+#: In ms. A table with commits is listed after this time, because only a listing shows the files of killed writers.
+_LISTED_EVERY = 30 * 24 * _HOUR
 #: The objects in a page of a listing, and in a request that deletes them.
 _PAGE = 1_000
 
@@ -61,7 +64,7 @@ def vacuum_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Ste
     """The step that deletes removed files past the retention, or None.
 
     The prediction comes from ``reclaimable_files``. Files that no commit refers to are not predicted, because only the
-    vacuum itself finds them.
+    vacuum itself finds them. For these files, a full vacuum is planned every 30 days, even if no file was removed.
 
     Args:
         now: ms since the epoch.
@@ -71,7 +74,9 @@ def vacuum_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Ste
     retention_ms = own if policy.retention_hours is None else int(policy.retention_hours * _HOUR)
     reclaimable = reclaimable_files(snapshot, retention_ms, now)
     removed = reclaimable.files
-    if reclaimable.since is None:
+    overdue_since = now - retention_ms - _OVERDUE
+    is_listing_due = policy.full_vacuum and _is_listing_due(snapshot, reclaimable.first_commit, overdue_since, now)
+    if reclaimable.since is None and not is_listing_due:
         return None
     size = total_size(removed)
     listed = snapshot.file_count + len(snapshot.tombstones) + len(removed) if policy.full_vacuum else 0
@@ -86,11 +91,30 @@ def vacuum_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Ste
             "full": policy.full_vacuum,
             "files_per_second": policy.files_per_second,
         },
-        f"{at_least}{len(removed)} files with {size} bytes were removed longer ago than {retention_ms / _HOUR:g} hours",
+        f"{at_least}{len(removed)} files with {size} bytes were removed longer ago than {retention_ms / _HOUR:g} hours"
+        + ("; a listing for files of killed writers is due" if is_listing_due else ""),
         Effect(files_removed=len(removed), bytes_freed=size),
         requests=_pages(listed) + _pages(len(removed)),
-        is_overdue=reclaimable.since <= now - retention_ms - _OVERDUE,
+        is_overdue=is_listing_due or (reclaimable.since is not None and reclaimable.since <= overdue_since),
     )
+
+
+def _is_listing_due(snapshot: Snapshot, first_commit: int | None, overdue_since: int, now: int) -> bool:
+    """Whether a full vacuum is due, because only a listing shows the files of killed writers.
+
+    It is due if the table has commits since the last vacuum, and this vacuum was 30 days ago. A table that was never
+    vacuumed is due if its first commit has been past the retention for a week.
+
+    Args:
+        first_commit: ``Reclaimable.first_commit``.
+        overdue_since: the time of a commit that has been past the retention for a week, ms since the epoch.
+    """
+    if first_commit is None:
+        return False
+    vacuumed = last_vacuum_time(snapshot.store)
+    if vacuumed is None:
+        return first_commit <= overdue_since
+    return vacuumed <= now - _LISTED_EVERY and vacuumed < snapshot.modified
 
 
 def cleanup_step(table: str, snapshot: Snapshot, policy: Policy, now: int) -> Step | None:

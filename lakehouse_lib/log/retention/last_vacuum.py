@@ -32,3 +32,9 @@ def read_last_vacuumed(store: ObjectStore, latest: int) -> int | None:
 def write_last_vacuumed(store: ObjectStore, version: int) -> None:
     """Write that the removed files of all commits up to ``version`` are deleted."""
     store.put(_PATH, json.dumps({_VERSION: version}, separators=(",", ":")).encode() + b"\n")
+
+
+def last_vacuum_time(store: ObjectStore) -> int | None:
+    """When a vacuum last wrote the file, by the store's clock in ms since the epoch; None: unknown."""
+    meta = store.head(_PATH)
+    return None if meta is None else meta.modified

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import deltalake
@@ -67,3 +68,29 @@ def test_a_step_that_has_gained_nothing_is_not_switched_off() -> None:
     corrections = Corrections([Run("t", "z_order", predicted, predicted, measured)])
     step = corrections.corrected(Step("t", "z_order", 0, {}, "", predicted))
     assert step.predicted.query_bytes == 10
+
+
+def age(root: Path, days: float) -> None:
+    """Move the modification times of all files of a table into the past."""
+    for path in root.rglob("*"):
+        moment = path.stat().st_mtime - days * 86_400
+        os.utime(path, (moment, moment))
+
+
+def test_files_of_killed_writers_in_an_append_only_table_are_deleted_every_month(tmp_path: Path) -> None:
+    """Before, a vacuum was planned only after a commit that removed files, so these files stayed forever."""
+    root = shuffled(tmp_path / "t", 2)
+    table = MaintainedTable("t", open_store(root), Policy(("vacuum",)))
+
+    def vacuums() -> int:
+        (root / "part-killed.parquet").write_bytes(b"PAR1")
+        age(root, 15)
+        count = len(maintain([table], Budget(), ArrowEngine))
+        assert (root / "part-killed.parquet").exists() == (count == 0)
+        return count
+
+    assert (vacuums(), vacuums()) == (1, 0)
+    age(root, 15)
+    assert vacuums() == 0  # the table has no commits since the last vacuum
+    shuffled(root, 1)
+    assert (vacuums(), vacuums()) == (1, 0)
