@@ -13,6 +13,7 @@ from lakehouse_lib.expressions.parsing.parser import Filter
 from lakehouse_lib.fleet.deleted_files import DeletedFilesRecord
 from lakehouse_lib.fleet.planner.correction import Run
 from lakehouse_lib.fleet.planner.step import Effect
+from lakehouse_lib.fleet.prediction_error import prediction_error
 from lakehouse_lib.fleet.record_table import append_rows, newest_rows, rows_since
 from lakehouse_lib.log import clock
 from lakehouse_lib.store import open_store
@@ -83,12 +84,14 @@ class StepRecord:
     error: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
+        """Plain values for JSON, with ``prediction_error`` (None: not measured)."""
+        values = {
             item.name: value.to_dict() if isinstance(value, Effect) else value
             for item in fields(self)
             for value in [getattr(self, item.name)]
         }
+        error = None if self.measured is None else prediction_error([(self.predicted, self.measured)])
+        return {**values, "prediction_error": error}
 
 
 class RunRecord:

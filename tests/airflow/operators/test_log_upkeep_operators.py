@@ -213,8 +213,9 @@ def test_dry_run_must_be_a_boolean(orders: Path) -> None:
 
 def test_the_summary_has_a_line_for_each_table() -> None:
     effect = {"files_removed": 4, "files_added": 1, "bytes_written": 9, "bytes_freed": 0, "query_bytes": 5}
-    done = {"status": "done", "reason": "files are small", "version": 3, "predicted": effect, "measured": effect}
-    failed = {"status": "failed", "reason": "", "version": None, "predicted": effect, "measured": None}
+    common = {"predicted": effect, "measured": effect, "prediction_error": {"bytes": 0.0, "gain": 0.0}}
+    done = {"status": "done", "reason": "files are small", "version": 3, **common}
+    failed = {"status": "failed", "reason": "", "version": None, **common, "measured": None, "prediction_error": None}
     results = [
         {"steps": [{"table": "orders", "verb": "optimize", "error": None, **done}]},
         None,

@@ -198,7 +198,7 @@ def test_a_table_has_its_sizes_columns_versions_and_runs(lakehouse: Path, ann: A
     assert page.text.count("<rect ") == 10
     assert re.search(r"o_custkey long allowed clustering \d+% 1\.\d", text)
     assert "Z-ordered by o_custkey" in text
-    assert re.search(r"z order done just now .*12 → 12", text)
+    assert re.search(r"z order done just now .*12 → 12 .*bytes wrong by \d+%, gain wrong by \d+%", text)
     assert "orders_quarantine" in page.text
     runs = "/dags/load%20%3Cb%3E/runs/manual__1%2F2"
     assert f'href="{runs}/tasks/t/mapped/3"' in page.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.cli.command import Command, Report, add_exit_code, add_run
@@ -42,6 +42,7 @@ def run(arguments: Namespace) -> Report:
     if not arguments.run:
         return plan_report("maintain", arguments)
     from lakehouse_lib.fleet.maintenance import maintain
+    from lakehouse_lib.fleet.prediction_error import prediction_error
 
     work = maintenance_of(arguments, in_window=True)
     with engine_of(arguments) as engine, progress("steps", in_bytes=True) as bar:
@@ -67,22 +68,24 @@ def run(arguments: Namespace) -> Report:
         for entry in entries
         if entry["status"] == "failed"
     ]
-    document = {"command": "maintain", "dry_run": False, "steps": entries}
-    return Report(document, lambda terminal: _show(terminal, entries), errors)
+    error = prediction_error((entry.predicted, entry.measured) for entry in records if entry.measured is not None)
+    document = {"command": "maintain", "dry_run": False, "steps": entries, "prediction_error": error}
+    return Report(document, lambda terminal: _show(terminal, entries, error), errors)
 
 
-def _show(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
+def _show(terminal: Terminal, entries: Sequence[dict[str, Any]], error: Mapping[str, float | None]) -> None:
     from lakehouse_lib.cli.terminal import Size
+    from lakehouse_lib.fleet.prediction_error import error_text
 
     if not entries:
         terminal.line("Nothing is due.")
         return
-    titles = ("table", "verb", "status", "files", "new files", "read", "written", "freed", "seconds")
+    titles = ("table", "verb", "status", "files", "new files", "read", "written", "freed", "seconds", "prediction")
     rows = []
     for entry in entries:
         effect = entry["measured"]
         numbers = (
-            (None,) * 6
+            (None,) * 7
             if effect is None
             else (
                 effect["files_removed"],
@@ -91,11 +94,13 @@ def _show(terminal: Terminal, entries: Sequence[dict[str, Any]]) -> None:
                 Size(effect["bytes_written"]),
                 Size(effect["bytes_freed"]),
                 effect["seconds"],
+                error_text(entry["prediction_error"]),
             )
         )
         status = entry["status"] if entry["error_code"] is None else f"{entry['status']}: {entry['error_code']}"
         rows.append((entry["table"], entry["verb"], status, *numbers))
     terminal.rows(titles, rows)
+    terminal.line(f"All predictions: {error_text(error)}")
 
 
 COMMANDS = (

@@ -28,8 +28,8 @@ class LakehouseSummaryOperator(BaseOperator):
         maintained_by: task id of the mapped LakehouseMaintainOperator.
 
     Returns:
-        ``{table: {verb: {"status", "reason", "version", "predicted", "measured"}}}``; ``measured`` is null for a step
-        that has failed or could not be measured.
+        ``{table: {verb: {"status", "reason", "version", "predicted", "measured", "prediction_error"}}}``; ``measured``
+        and ``prediction_error`` are null for a step that has failed or could not be measured.
     """
 
     template_fields = ("lakehouse_conn_id",)
@@ -43,15 +43,22 @@ class LakehouseSummaryOperator(BaseOperator):
         results = context["ti"].xcom_pull(task_ids=self.maintained_by) or []
         if isinstance(results, Mapping):  # Airflow returns the result of a single task as it is
             results = [results]
+        from lakehouse_lib.fleet.planner.step import Effect
+        from lakehouse_lib.fleet.prediction_error import error_text, prediction_error
+
         summary: dict[str, dict[str, dict[str, Any]]] = {}
+        effects: list[tuple[Effect, Effect]] = []
         for result in results:
             for step in result["steps"] if isinstance(result, Mapping) else []:
-                names = ("status", "reason", "version", "predicted", "measured")
+                names = ("status", "reason", "version", "predicted", "measured", "prediction_error")
                 summary.setdefault(step["table"], {})[step["verb"]] = {name: step[name] for name in names}
                 self.log.info("%s", _sentence(step))
+                if step["measured"] is not None:
+                    effects.append((Effect(**step["predicted"]), Effect(**step["measured"])))
         if not summary:
             self.log.info("nothing was done")
         else:
+            self.log.info("all predictions: %s", error_text(prediction_error(effects)))
             self._record_health(summary)
         return summary
 
@@ -72,6 +79,8 @@ class LakehouseSummaryOperator(BaseOperator):
 
 
 def _sentence(step: Mapping[str, Any]) -> str:
+    from lakehouse_lib.fleet.prediction_error import error_text
+
     if step["measured"] is None:
         return f"{step['table']}: {step['verb']} {step['status']}: {step['error'] or 'the effect was not measured'}"
     numbers = ", ".join(
@@ -79,4 +88,5 @@ def _sentence(step: Mapping[str, Any]) -> str:
         for name in _NUMBERS
         if step["measured"][name] or step["predicted"][name]
     )
-    return f"{step['table']}: {step['verb']}, because {step['reason']}: {numbers}"
+    error = error_text(step["prediction_error"])
+    return f"{step['table']}: {step['verb']}, because {step['reason']}: {numbers}; prediction: {error}"

@@ -19,7 +19,7 @@ from lakehouse_airflow.pages.views.fleet import newest_look
 from lakehouse_airflow.pages.views.histogram import histogram_of
 from lakehouse_airflow.pages.views.partitions import partition_lists
 from lakehouse_airflow.pages.views.quality import Quality, quality_of
-from lakehouse_airflow.pages.views.run import EFFECTS, step_rows
+from lakehouse_airflow.pages.views.run import EFFECTS, error_of, step_rows
 from lakehouse_airflow.pages.views.schema import change_rows, columns_of
 from lakehouse_airflow.pages.views.time_line import time_line_of
 from lakehouse_airflow.pages.views.trend import trend_of
@@ -65,6 +65,7 @@ def table_page(
     condition = recorded_condition(records.looks) if measured is None else measured_condition(measured.health)
     commits = [commit_of(info) for info in infos]
     partition_columns = opened.table.metadata().partition_columns
+    steps = step_rows(records.steps, _STEPS)
     return page(
         request,
         "table.html",
@@ -85,7 +86,8 @@ def table_page(
         schema=columns_of(opened.table.schema(), condition, partition_columns),
         schema_changes=change_rows(schema_changes, commits, _CHANGES),
         searched=_COMMITS,
-        steps=step_rows(records.steps, _STEPS),
+        steps=steps,
+        error=error_of(steps),
         problem=records.problem,
         effects=EFFECTS,
         days=DAYS_OF_A_TABLE,

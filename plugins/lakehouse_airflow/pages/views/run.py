@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
 
 from lakehouse_airflow.pages.views.fleet import milliseconds
 from lakehouse_airflow.pages.views.texts import bytes_text, count_text, duration_text, sentence_text
-from lakehouse_lib.fleet.planner.step import Step
+from lakehouse_lib.fleet.planner.step import Effect, Step
+from lakehouse_lib.fleet.prediction_error import error_text, prediction_error
 
 #: The numbers of an effect that the page shows. Each has a title and a function that makes its text.
 EFFECTS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
@@ -31,6 +32,7 @@ class StepRow:
         at: the end of the step, or the time of the plan if the step was deferred; ms since the epoch. 0 for a step of
             a plan.
         effects: for each number of ``EFFECTS``, the predicted and the measured value as texts; None: not measured.
+        measured: the predicted and the measured effect; None: not measured.
     """
 
     verb: str
@@ -40,6 +42,18 @@ class StepRow:
     error: str | None
     version: int | None
     effects: tuple[tuple[str, str | None], ...]
+    measured: tuple[Effect, Effect] | None = None
+
+    @property
+    def prediction(self) -> str:
+        """The error of the prediction as text."""
+        return error_of([self])
+
+
+def error_of(steps: Iterable[StepRow]) -> str:
+    """The error of the predictions of all measured steps as text; empty: no step was measured."""
+    effects = [step.measured for step in steps if step.measured is not None]
+    return error_text(prediction_error(effects)) if effects else ""
 
 
 def step_rows(series: pa.Table, most: int) -> list[StepRow]:
@@ -79,4 +93,9 @@ def _row(row: Mapping[str, Any]) -> StepRow:
             (text(row[f"predicted_{name}"]), text(row[f"measured_{name}"]) if is_measured else None)
             for name, (_, text) in EFFECTS.items()
         ),
+        measured=(_effect(row, "predicted"), _effect(row, "measured")) if is_measured else None,
     )
+
+
+def _effect(row: Mapping[str, Any], kind: str) -> Effect:
+    return Effect(**{item.name: row[f"{kind}_{item.name}"] for item in fields(Effect)})
