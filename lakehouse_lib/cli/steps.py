@@ -17,6 +17,7 @@ def show_steps(terminal: Terminal, steps: Sequence[Mapping[str, Any]], codes: Ma
         codes: by table, the code of the error that prevented its plan; such a table has a row, too.
     """
     from lakehouse_lib.cli.terminal import Size
+    from lakehouse_lib.fleet.planner.step import Partitions
 
     titles = ("table", "verb", "files", "new files", "rewrites", "frees", "saves per query")
     rows: list[tuple[Any, ...]] = []
@@ -37,3 +38,5 @@ def show_steps(terminal: Terminal, steps: Sequence[Mapping[str, Any]], codes: Ma
     terminal.rows(titles, rows)
     for step in steps:
         terminal.line(f"{step['table']}: {step['verb']} because {step['reason']}")
+        if step["partitions"] is not None:
+            terminal.line(f"  {Partitions(**step['partitions']).text}")

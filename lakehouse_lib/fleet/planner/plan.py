@@ -142,6 +142,7 @@ def part_reading(step: Step, max_bytes: int) -> Step | None:
         predicted=chosen.scaled(_factors(parts.effect(), step.predicted)),
         reason=f"{step.reason}; {len(rows)} of {len(parts.bytes_read)} parts are within the budget",
         parts=None,
+        partitions=parts.partitions(rows),
     )
     seconds = step.predicted.seconds * part.bytes / max(step.bytes, 1)
     return replace(part, predicted=replace(part.predicted, seconds=seconds))

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import numbers_of
+from lakehouse_lib.arrow.values import int64s, numbers_of
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.query_cost import clustered_cost, query_cost
 from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Parts, Step
 from lakehouse_lib.operations.files import live_share, total_size
+from lakehouse_lib.operations.inspect.detail import partition_values
 from lakehouse_lib.operations.optimize.compact import plan_compact
 from lakehouse_lib.operations.optimize.limit import write_times
 from lakehouse_lib.operations.optimize.statistics import plan_statistics
@@ -83,7 +84,7 @@ def _optimize(table: str, snapshot: Snapshot, policy: Policy, partitions: Predic
     if not plan.bins:
         return None
     numbers = np.repeat(np.arange(len(plan.bins)), [len(rows) for rows in plan.bins])
-    parts = _parts(plan.files, np.concatenate(plan.bins), numbers, np.ones(len(plan.bins), np.int64))
+    parts = _parts(snapshot, plan.files, np.concatenate(plan.bins), numbers, np.ones(len(plan.bins), np.int64))
     effect = parts.effect()
     return Step(
         table,
@@ -94,6 +95,7 @@ def _optimize(table: str, snapshot: Snapshot, policy: Policy, partitions: Predic
         f"{'file' if len(plan.bins) == 1 else 'files'} can replace them",
         effect,
         parts=parts,
+        partitions=parts.partitions(),
     )
 
 
@@ -108,7 +110,7 @@ def _z_order(
         return None
     rows, new_files = [part.rows for part in chosen], np.array([part.files for part in chosen], np.int64)
     numbers = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
-    parts = _parts(files, np.concatenate(rows), numbers, new_files)
+    parts = _parts(snapshot, files, np.concatenate(rows), numbers, new_files)
     saved = max(0, query_cost(snapshot, columns, files) - clustered_cost(snapshot, files, columns, chosen))
     share = parts.bytes_read / max(int(parts.bytes_read.sum()), 1)
     parts = replace(parts, query_bytes=(saved * share).astype(np.int64))
@@ -122,10 +124,11 @@ def _z_order(
         "belong to runs that are merged",
         effect,
         parts=parts,
+        partitions=parts.partitions(),
     )
 
 
-def _parts(files: pa.Table, rows: Rows, numbers: Rows, new_files: Rows) -> Parts:
+def _parts(snapshot: Snapshot, files: pa.Table, rows: Rows, numbers: Rows, new_files: Rows) -> Parts:
     """The parts of a rewrite of some files.
 
     Args:
@@ -140,5 +143,8 @@ def _parts(files: pa.Table, rows: Rows, numbers: Rows, new_files: Rows) -> Parts
     after = np.bincount(numbers, live_bytes, minlength=count).astype(np.int64)
     old_files = np.bincount(numbers, minlength=count).astype(np.int64)
     saved = before - after + (old_files - new_files) * OPEN_BYTES
-    oldest = np.minimum.reduceat(write_times(files)[rows], np.flatnonzero(np.diff(numbers, prepend=-1)))
-    return Parts(old_files, new_files, before, after, np.maximum(saved, 0), oldest)
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    oldest = np.minimum.reduceat(write_times(files)[rows], starts)
+    first_files = files.select(["partitionValues"]).take(int64s(rows[starts]))
+    values = partition_values(snapshot, first_files) if snapshot.partition_columns else None
+    return Parts(old_files, new_files, before, after, np.maximum(saved, 0), oldest, values)

@@ -7,14 +7,19 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakehouse_lib.arrow.values import int64s
 from lakehouse_lib.fleet.planner.verbs import Verb
+from lakehouse_lib.operations.inspect.detail import distinct_rows
 
 #: The bytes that a reader scans in the time that it needs to open a file (Spark: ``spark.sql.files.openCostInBytes``).
 OPEN_BYTES = 4 * 2**20
 #: The gain of a freed byte, as a share of the gain of a byte that queries no longer read.
 _FREED_SHARE = 0.1
+#: The partitions that a step names.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,32 @@ class Effect:
 
 
 @dataclass(frozen=True)
+class Partitions:
+    """The partitions that a step rewrites.
+
+    Attributes:
+        count: the number of partitions.
+        first: the values of the first partitions by column, as in the log, at most three.
+    """
+
+    count: int
+    first: tuple[Mapping[str, str | None], ...]
+
+    @property
+    def text(self) -> str:
+        """The partitions in words, such as "2 partitions: day=1, day=2"."""
+        names = ["/".join(f"{key}={value}" for key, value in values.items()) for values in self.first]
+        more = f" and {self.count - len(names):,} more" if self.count > len(names) else ""
+        return f"{self.count:,} partition{'' if self.count == 1 else 's'}: {', '.join(names)}{more}"
+
+
+@dataclass(frozen=True)
 class Parts:
     """The independent parts of a rewrite, such as bins or partitions. Each array has an entry for each part.
 
     Attributes:
         oldest: the modification time of the oldest file, ms since the epoch.
+        values: a column for each partition column, as texts; None: the table is not partitioned.
     """
 
     files_removed: NDArray[np.int64]
@@ -70,11 +96,19 @@ class Parts:
     bytes_written: NDArray[np.int64]
     query_bytes: NDArray[np.int64]
     oldest: NDArray[np.int64]
+    values: pa.Table | None = None
 
     def effect(self, rows: NDArray[np.int64] | None = None) -> Effect:
         """The sum of the parts with these numbers; None: the sum of all parts."""
         names = ("files_removed", "files_added", "bytes_read", "bytes_written", "query_bytes")
         return Effect(**{name: int(getattr(self, name)[... if rows is None else rows].sum()) for name in names})
+
+    def partitions(self, rows: NDArray[np.int64] | None = None) -> Partitions | None:
+        """The partitions of the parts with these numbers, None: of all parts. The result is None without partitions."""
+        if self.values is None:
+            return None
+        distinct = distinct_rows(self.values if rows is None else self.values.take(int64s(rows)))
+        return Partitions(len(distinct), tuple(distinct.slice(0, _NAMED).to_pylist()))
 
 
 @dataclass(frozen=True)
@@ -91,6 +125,7 @@ class Step:
         uncorrected: the predicted effect without corrections; None: ``predicted`` is not corrected yet.
         requests: the number of requests to the store, except for rewritten files: listings, deletions, footers.
         parts: the parts that a budget may choose from; None: the step is run as a whole.
+        partitions: the partitions that the step rewrites; None: the table is not partitioned, or no file is rewritten.
         is_overdue: whether the step is planned even if it does not pay.
     """
 
@@ -104,6 +139,7 @@ class Step:
     uncorrected: Effect | None = None
     parts: Parts | None = field(default=None, repr=False, compare=False)
     is_overdue: bool = False
+    partitions: Partitions | None = None
 
     @property
     def cost(self) -> int:
@@ -129,6 +165,7 @@ class Step:
             "verb": self.verb,
             "read_version": self.read_version,
             "arguments": dict(self.arguments),
+            "partitions": None if self.partitions is None else asdict(self.partitions),
             "reason": self.reason,
             "predicted": self.predicted.to_dict(),
             "cost": self.cost,

@@ -42,13 +42,17 @@ def partitions(snapshot: Snapshot, files: pa.Table) -> list[dict[str, str | None
 
     The list is empty for a table without partition columns.
     """
-    names = snapshot.partition_columns
-    if not names:
-        return []
-    columns = _partition_columns(snapshot, files)
-    distinct = pa.table(columns, names=list(names)).group_by(list(names), use_threads=False).aggregate([])
-    rows: list[dict[str, str | None]] = distinct.to_pylist()
-    return rows
+    return distinct_rows(partition_values(snapshot, files)).to_pylist() if snapshot.partition_columns else []
+
+
+def partition_values(snapshot: Snapshot, files: pa.Table) -> pa.Table:
+    """The partition values of each file as in the log, a column for each partition column; null for null and for ""."""
+    return pa.table(_partition_columns(snapshot, files), names=list(snapshot.partition_columns))
+
+
+def distinct_rows(rows: pa.Table) -> pa.Table:
+    """The different rows of a table, in the order in which they appear first. The table has columns."""
+    return rows.group_by(rows.column_names, use_threads=False).aggregate([])
 
 
 def partition_texts(snapshot: Snapshot, files: pa.Table) -> list[tuple[str | None, ...]]:

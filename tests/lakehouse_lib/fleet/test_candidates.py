@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import deltalake
@@ -94,3 +95,17 @@ def test_files_of_killed_writers_in_an_append_only_table_are_deleted_every_month
     assert vacuums() == 0  # the table has no commits since the last vacuum
     shuffled(root, 1)
     assert (vacuums(), vacuums()) == (1, 0)
+
+
+def test_a_plan_names_the_partitions_of_the_chosen_parts(tmp_path: Path) -> None:
+    rows = pa.table({"id": range(50), "day": [number % 5 for number in range(50)]})
+    for _ in range(2):
+        deltalake.write_deltalake(tmp_path / "t", rows, mode="append", partition_by=["day"])
+    table = MaintainedTable("t", open_store(tmp_path / "t"), Policy(("optimize",)))
+    (whole,) = plan_fleet([table], Budget()).plan.steps
+    assert whole.partitions is not None
+    assert re.fullmatch(r"5 partitions: day=\d, day=\d, day=\d and 2 more", whole.partitions.text)
+    assert whole.parts is not None
+    (part,) = plan_fleet([table], Budget(bytes=int(2.5 * whole.bytes / 5))).plan.steps
+    named = part.to_dict()["partitions"]
+    assert (named["count"], len(named["first"]), list(named["first"][0])) == (2, 2, ["day"])

@@ -123,8 +123,8 @@ class LakehousePlanOperator(BaseOperator):
     def _show(self, fleet: FleetPlan) -> None:
         for step in fleet.plan.steps:
             self.log.info(
-                "%s %s: %s. A query reads %d bytes less, %d bytes are freed; %d bytes are read and written",
-                *(step.verb, step.table, step.reason),
+                "%s %s: %s%s. A query reads %d bytes less, %d bytes are freed; %d bytes are read and written",
+                *(step.verb, step.table, step.reason, "" if step.partitions is None else f"; {step.partitions.text}"),
                 *(step.predicted.query_bytes, step.predicted.bytes_freed, step.bytes),
             )
         for step in fleet.plan.deferred:

@@ -71,7 +71,7 @@ def planned_rows(steps: Iterable[Step]) -> list[StepRow]:
             verb=step.verb,
             status="overdue" if step.is_overdue else "planned",
             at=0,
-            reason=sentence_text(step.reason),
+            reason=sentence_text(step.reason if step.partitions is None else f"{step.reason}; {step.partitions.text}"),
             error=None,
             version=None,
             effects=tuple((text(getattr(step.predicted, name)), None) for name, (_, text) in EFFECTS.items()),
