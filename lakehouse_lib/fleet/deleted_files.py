@@ -1,4 +1,8 @@
-"""The record of deleted files: a Delta table with a row for each file that a vacuum has deleted."""
+"""The record of deleted files: a Delta table with a row for each file that a vacuum deletes.
+
+The rows are written before the deletion, so a killed vacuum has recorded every file that it has deleted. Files that it
+had recorded and not deleted are recorded again by the next vacuum.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ from lakehouse_lib.store import open_store
 
 _TIME = pa.timestamp("us", "UTC")
 
-#: The columns of the record. ``path`` is relative to the table and decoded; ``size`` is in bytes.
+#: The columns of the record. ``path`` is relative to the table and decoded; ``size`` is in bytes; ``deleted_at`` is the
+#: time at which the row was written, before the deletion.
 SCHEMA = pa.schema(
     [
         pa.field("run", pa.string()),
@@ -38,7 +43,7 @@ class DeletedFilesRecord:
         self.store = open_store(f"{records.rstrip('/')}/deleted_files", dict(storage_options or {}))
 
     def writer(self, table: str, run: str) -> Callable[[pa.Table], None]:
-        """A function that records the deleted files of a table, for ``on_deleted`` of ``operations.upkeep.vacuum``.
+        """A function that records files of a table, for ``before_deletion`` of ``operations.upkeep.vacuum``.
 
         Each call of this function makes one commit.
 

@@ -35,7 +35,7 @@ def run_step(
     step: Step,
     store: ObjectStore,
     engine: Callable[[], Engine],
-    on_deleted: Callable[[pa.Table], None] | None = None,
+    before_deletion: Callable[[pa.Table], None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> StepRecord:
     """Run a step on the latest version of its table, and measure its effect; returns the record of the step.
@@ -47,11 +47,11 @@ def run_step(
         entry: the record of the step before it is run.
         store: the store of the table.
         engine: makes the engine; called only for a step that reads data files.
-        on_deleted, on_progress: see ``operations.upkeep.vacuum``.
+        before_deletion, on_progress: see ``operations.upkeep.vacuum``.
     """
     started = time.monotonic()
     try:
-        result, effect = _run(step, store, engine, on_deleted, on_progress)
+        result, effect = _run(step, store, engine, before_deletion, on_progress)
     except DeltaError as error:
         logger.info("%s of %s failed: %s", step.verb, step.table, error)  # the caller reports the record
         return replace(
@@ -70,7 +70,7 @@ def _run(
     step: Step,
     store: ObjectStore,
     engine: Callable[[], Engine],
-    on_deleted: Callable[[pa.Table], None] | None,
+    before_deletion: Callable[[pa.Table], None] | None,
     on_progress: OnProgress | None,
 ) -> tuple[OperationResult, Effect | None]:
     """Run a step; returns its result and its effect, None if the effect cannot be measured."""
@@ -118,7 +118,7 @@ def _run(
             snapshot,
             dry_run=False,
             **step.arguments,
-            on_deleted=on_deleted,
+            before_deletion=before_deletion,
             on_progress=on_progress,
         )
         return result, Effect(

@@ -91,17 +91,17 @@ def maintain_table(
         if on_step is not None:
             on_step(entry)
 
-    def note_deleted(files: pa.Table) -> None:
+    def note_deletion(files: pa.Table) -> None:
         try:
             if record is not None:
                 record.deleted_files.writer(order.table, order.run)(files)
         except DeltaError as error:  # the vacuum continues
-            logger.warning("%d deleted files of %s are not recorded: %s", len(files), order.table, error)
+            logger.warning("%d files of %s are deleted and not recorded: %s", len(files), order.table, error)
 
     def run(step: Step) -> StepRecord:
         entry = step_record(order.run, order.planned_at, step)
         on_progress = None if observer is None else observer(step)
-        return run_step(entry, step, table.store, engine, note_deleted, on_progress)
+        return run_step(entry, step, table.store, engine, note_deletion, on_progress)
 
     with ExitStack() as stack:
         try:

@@ -56,7 +56,7 @@ def vacuum(
     full: bool = True,
     keep_versions: Sequence[int] = (),
     commit_properties: CommitProperties | None = None,
-    on_deleted: Callable[[pa.Table], object] | None = None,
+    before_deletion: Callable[[pa.Table], object] | None = None,
     files_per_second: float | None = None,
     inventory: Inventory | None = None,
     now: datetime | None = None,
@@ -89,8 +89,8 @@ def vacuum(
             warning is logged.
         keep_versions: keep all files of these versions.
         commit_properties: the properties of both commits; only VACUUM START has the application transactions.
-        on_deleted: called with the deleted files (OBJECT_SCHEMA), at most 100,000 at a time, after their deletion. If
-            it raises an error, the vacuum stops.
+        before_deletion: called with the files to delete (OBJECT_SCHEMA), at most 100,000 at a time, before their
+            deletion. If it raises an error, the vacuum stops, and these files stay.
         files_per_second: the largest number of files deleted per second; None: no limit.
         inventory: a list of the stored objects, which replaces the listing of the table: the ``manifest.json`` of a
             bucket's inventory, Parquet files or CSV files with a header, or an Arrow reader. Columns: ``key`` (in the
@@ -187,7 +187,7 @@ def vacuum(
             "specifiedRetentionMillis": retention_ms,
         },
         commit_properties,
-        on_deleted,
+        before_deletion,
         files_per_second,
         None if on_progress is None or dry_run else Counter("deleted files", on_progress),
     )

@@ -25,7 +25,7 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.transaction import CommitProperties, OptimisticTransaction, version_of
 from lakehouse_lib.transaction.commit_properties import without_transactions
 
-#: The most files that are deleted and reported at once.
+#: The most files that are reported and deleted at once.
 DELETED_AT_ONCE = 100_000
 _MOST_NAMED = 100_000
 _PATHS_OF_A_REQUEST = 1_000
@@ -42,7 +42,7 @@ class Deletion:
         checks_clock: whether ``moment`` is this machine's clock, which must not be ahead of the store's.
         parameters: the operationParameters of VACUUM START.
         commit_properties: the properties of both commits; only VACUUM START has the application transactions.
-        on_deleted: called with the deleted files (OBJECT_SCHEMA) after each deletion.
+        before_deletion: called with the files to delete (OBJECT_SCHEMA) before each deletion.
         files_per_second: the largest number of files deleted per second; None: no limit.
         counter: counts the deleted files; None: nothing is counted.
         latest: a version after VACUUM START was committed; None: it was not committed yet.
@@ -57,7 +57,7 @@ class Deletion:
     checks_clock: bool
     parameters: dict[str, object]
     commit_properties: CommitProperties | None
-    on_deleted: Callable[[pa.Table], object] | None
+    before_deletion: Callable[[pa.Table], object] | None
     files_per_second: float | None
     counter: Counter | None = None
     latest: Snapshot | None = None
@@ -81,11 +81,11 @@ class Deletion:
         self.recorded = recorded_files(self.planned.store, self.moment, self.cutoff)
         changed = self.latest if self.latest.version > self.planned.version + 1 else None
         objects = still_unneeded(objects, changed, self.recorded.paths, self.cutoff)
+        if self.before_deletion is not None:
+            self.before_deletion(objects)
         delete_files(self.planned.store, objects, self.files_per_second, self.counter)
         self.deleted += len(objects)
         self.deleted_bytes += total_size(objects)
-        if self.on_deleted is not None:
-            self.on_deleted(objects)
         return objects
 
     def end(self, metrics: Mapping[str, Any]) -> int | None:

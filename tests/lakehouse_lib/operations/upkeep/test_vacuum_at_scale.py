@@ -76,7 +76,7 @@ def test_folders_in_threads_and_batches(table: Path, tmp_path: Path, monkeypatch
     monkeypatch.setattr(deletion, "DELETED_AT_ONCE", 3)
     store, batches = RemoteStore(str(table)), list[pa.Table]()
     assert set(vacuum(load_snapshot(store), now=LATER).files) == set(expected.files)
-    result = vacuum(load_snapshot(store), now=LATER, dry_run=False, on_deleted=batches.append)
+    result = vacuum(load_snapshot(store), now=LATER, dry_run=False, before_deletion=batches.append)
     assert set(store.walked) >= {"p=1", "p=7", "old", "inner"}
     assert not {"", "_delta_log"} & set(store.walked)
     assert set(result.files) == set(expected.files)
@@ -140,7 +140,7 @@ def test_a_restore_of_delta_rs_between_two_batches_keeps_its_files(
         if len(deleted) == 1:
             deltalake.DeltaTable(tmp_path).restore(0)
 
-    vacuum(load_snapshot(LocalStore(str(tmp_path))), now=LATER, dry_run=False, on_deleted=restore)
+    vacuum(load_snapshot(LocalStore(str(tmp_path))), now=LATER, dry_run=False, before_deletion=restore)
     assert len(deleted) == 2
     assert DeltaTable(tmp_path).to_pyarrow_table()["id"].to_pylist() == [0]
 
