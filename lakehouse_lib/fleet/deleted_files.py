@@ -6,15 +6,19 @@ had recorded and not deleted are recorded again by the next vacuum.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import literal
+from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.fleet.record_table import append_rows
 from lakehouse_lib.log import clock
 from lakehouse_lib.store import open_store
+
+logger = logging.getLogger(__name__)
 
 _TIME = pa.timestamp("us", "UTC")
 
@@ -45,11 +49,12 @@ class DeletedFilesRecord:
     def writer(self, table: str, run: str) -> Callable[[pa.Table], None]:
         """A function that records files of a table, for ``before_deletion`` of ``operations.upkeep.vacuum``.
 
-        Each call of this function makes one commit.
+        Each call of this function makes one commit. If the rows cannot be written, a warning is logged, and the vacuum
+        continues.
 
         Args:
             table: the name or the location of the table.
-            run: the id of the maintenance run.
+            run: the id of the maintenance run or of the vacuum.
         """
 
         def append(deleted: pa.Table) -> None:
@@ -63,7 +68,10 @@ class DeletedFilesRecord:
                 "deleted_at": _times(pa.repeat(literal(clock.now(), pa.int64()), count)),
             }
             rows = pa.table(columns, schema=SCHEMA)
-            append_rows(self.store, rows)
+            try:
+                append_rows(self.store, rows)
+            except DeltaError as error:
+                logger.warning("%d files of %s are deleted and not recorded: %s", count, table, error)
 
         return append
 

@@ -8,8 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.fleet.lease import lease
@@ -91,17 +89,12 @@ def maintain_table(
         if on_step is not None:
             on_step(entry)
 
-    def note_deletion(files: pa.Table) -> None:
-        try:
-            if record is not None:
-                record.deleted_files.writer(order.table, order.run)(files)
-        except DeltaError as error:  # the vacuum continues
-            logger.warning("%d files of %s are deleted and not recorded: %s", len(files), order.table, error)
+    before_deletion = None if record is None else record.deleted_files.writer(order.table, order.run)
 
     def run(step: Step) -> StepRecord:
         entry = step_record(order.run, order.planned_at, step)
         on_progress = None if observer is None else observer(step)
-        return run_step(entry, step, table.store, engine, note_deletion, on_progress)
+        return run_step(entry, step, table.store, engine, before_deletion, on_progress)
 
     with ExitStack() as stack:
         try:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.rendered import with_registry_defaults
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
-from lakehouse_airflow.registry import registered_entry
+from lakehouse_airflow.registry import load_registry, registered_entry
 from lakehouse_lib.catalogue import VACUUM
 from lakehouse_lib.fleet.registry import VacuumPolicy
 
 if TYPE_CHECKING:
+    from lakehouse_lib.fleet.deleted_files import DeletedFilesRecord
     from lakehouse_lib.operations.results import CleanupResult, VacuumResult
 
 
 class LakehouseVacuumOperator(LakehouseTableOperator):
     """Deletes files that were removed from the table longer ago than the retention, and unreferenced files of this age.
 
-    All arguments are templated.
+    If the table is registered and the registry has ``records``, the deleted files are recorded. All arguments are
+    templated.
 
     Args:
         retention_hours: default: the registry's, else the table's own (``delta.deletedFileRetentionDuration``).
@@ -77,7 +80,7 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         from lakehouse_lib.progress import log_observer
 
-        policy = vacuum_policy(self.table)
+        policy, record = vacuum_policy(self.table), _record_of(self.table, hook)
         hours = policy.retention_hours if self.retention_hours is None else self.retention_hours
         enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention
         result = VACUUM.run(
@@ -89,9 +92,20 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
             inventory=self.inventory,
             files_per_second=policy.files_per_second if self.files_per_second is None else self.files_per_second,
             keep_versions=self.keep_versions,
+            before_deletion=None if record is None else record.writer(self.table, uuid.uuid4().hex),
             on_progress=log_observer(f"vacuum of {self.table}"),
         )
         return without_paths(self.table, result)
+
+
+def _record_of(table: str, hook: LakehouseHook) -> DeletedFilesRecord | None:
+    """The record of deleted files; None: the table is not registered, or the registry has no ``records``."""
+    from lakehouse_lib.fleet.deleted_files import DeletedFilesRecord
+
+    records = None if registered_entry(table) is None else load_registry().records
+    if records is None:
+        return None
+    return DeletedFilesRecord(records, hook.opener_of_records().storage_options(records))
 
 
 def without_paths(table: str, result: VacuumResult | CleanupResult) -> dict[str, Any]:

@@ -105,3 +105,13 @@ def test_maintenance_runs_vacuum_as_the_registry_says(
     assert main(["maintain", *words, "--run"]) == 0
     assert (table / "leftover.parquet").exists() != is_full
     assert read_delta_rs(table)["id"].to_pylist() == [3]
+
+
+def test_the_deleted_files_of_registered_tables_are_recorded(table: Path, tmp_path: Path) -> None:
+    registry, expected = tmp_path / "lakehouse.yaml", parquet_files(table) - files_delta_rs(table)
+    registry.write_text(f"records: {tmp_path / 'records'}\ntables: {{orders: {{uri: {table}}}}}\n")
+    assert main(["vacuum", "--registry", str(registry), *NOW]) == 0
+    assert not (tmp_path / "records").exists()
+    assert main(["vacuum", "--registry", str(registry), *NOW, "--run"]) == 0
+    rows = deltalake.DeltaTable(tmp_path / "records/deleted_files").to_pyarrow_table().to_pylist()
+    assert {(row["table"], table / row["path"]) for row in rows} == {("orders", path) for path in expected}
