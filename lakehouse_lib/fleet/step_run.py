@@ -17,8 +17,8 @@ from lakehouse_lib.fleet.planner.query_cost import query_cost
 from lakehouse_lib.fleet.planner.step import OPEN_BYTES, Effect, Step
 from lakehouse_lib.fleet.runs import StepRecord
 from lakehouse_lib.log import clock, file_names
-from lakehouse_lib.log.segment import classify_log_files
 from lakehouse_lib.log.commits.commit_file import read_commit
+from lakehouse_lib.log.segment import classify_log_files
 from lakehouse_lib.operations.results import ChangeResult, CleanupResult, OperationResult
 from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import Snapshot, load_snapshot

@@ -9,7 +9,7 @@ from lakehouse_lib.log import file_names
 from lakehouse_lib.log.retention import cleanup as log_cleanup
 from lakehouse_lib.log.retention.last_vacuum import last_vacuum_time
 from lakehouse_lib.log.retention.tombstones import retention
-from lakehouse_lib.log.segment import sort_listing
+from lakehouse_lib.log.segment import classify_log_files
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.protocol.table_properties import CHECKPOINT_INTERVAL
 from lakehouse_lib.snapshot import Snapshot
@@ -34,7 +34,7 @@ def checkpoint_step(table: str, snapshot: Snapshot) -> Step | None:
     """
     since = snapshot.checkpoint_version
     listing = snapshot.store.list_from(file_names.LOG, file_names.first_name(since or 0))
-    checkpoints, listed_commits, _ = sort_listing(list(listing))
+    checkpoints, listed_commits, _ = classify_log_files(list(listing))
     commits = replayed_commits(snapshot, listed_commits)
     log_bytes = sum(commit.size for commit in commits)
     if checkpoint_lag(commits, CHECKPOINT_INTERVAL.of(snapshot.configuration, snapshot.store.root)) < 1:
