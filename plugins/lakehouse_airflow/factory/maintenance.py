@@ -56,7 +56,7 @@ def _maintenance_dag(registry: Registry, share: DagShare) -> DAG:
         )
         maintain = LakehouseMaintainOperator.partial(
             task_id="maintain",
-            map_index_template="{{ task.tables }}",
+            map_index_template="{{ task.label }}",
             max_active_tis_per_dagrun=2,
             **job_arguments(settings),
         ).expand(work=plan.output)

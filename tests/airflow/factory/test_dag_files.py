@@ -110,7 +110,7 @@ def test_a_table_may_be_called_like_a_number(registry_file: Path, dag_id: str, n
     labels = [task.map_index_template for task in dag.tasks if task.map_index_template is not None]
     assert labels
     for label in labels:  # Airflow checks its length only after the task
-        assert dag.get_template_env().from_string(label).render(task=SimpleNamespace(table=name, tables=name)) == name
+        assert dag.get_template_env().from_string(label).render(task=SimpleNamespace(table=name, label=name)) == name
 
 
 @pytest.mark.parametrize("value", ["4711", "", "robert'); drop", None, 0, -1, 1.5, True, [1], 2**63])

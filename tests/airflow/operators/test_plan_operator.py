@@ -11,7 +11,7 @@ import deltalake
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from lakehouse_airflow.operators.maintenance.maintain import LakehouseMaintainOperator
+from lakehouse_airflow.operators.maintenance.maintain import LakehouseMaintainOperator, label_of
 from lakehouse_airflow.operators.maintenance.plan import LakehousePlanOperator
 from lakehouse_lib import DeltaTable
 from lakehouse_lib.fleet.health.record import HealthRecord
@@ -80,3 +80,19 @@ def test_the_records_have_health_steps_and_deleted_files(registry_file: Path, re
         ("customer", "optimize"),
     }
     assert len(DeltaTable(records / "deleted_files").to_pyarrow_table()) == 3
+
+
+@pytest.mark.parametrize(
+    ("tables", "label"),
+    [
+        ([], ""),
+        (["orders"], "orders"),
+        (["orders", "2024"], "orders, 2024"),
+        (["orders", "customer", *(f"t{number}" for number in range(14))], "orders, customer and 14 more"),
+        (["t" * 300, "u" * 300, "v"], f"{'t' * 99}…, {'u' * 99}… and 1 more"),
+    ],
+)
+def test_the_label_of_a_task_fits_airflows_column(tables: list[str], label: str) -> None:
+    orders = [{"table": table} for table in tables]
+    assert LakehouseMaintainOperator(task_id="maintain", work={"orders": orders}).label == label == label_of(tables)
+    assert len(label) <= 250

@@ -54,10 +54,10 @@ class LakehouseMaintainOperator(SubmitOperator):
         self._orders: list[WorkOrder] = []
 
     @property
-    def tables(self) -> str:
+    def label(self) -> str:
         """The names of the tables, for ``map_index_template``."""
         orders = self.work.get("orders") if isinstance(self.work, Mapping) else None
-        return ", ".join(str(order.get("table")) for order in orders or [] if isinstance(order, Mapping))
+        return label_of([str(order.get("table")) for order in orders or [] if isinstance(order, Mapping)])
 
     def opened_tables(self) -> list[str]:
         return [order.table for order in self._orders]
@@ -116,6 +116,15 @@ class LakehouseMaintainOperator(SubmitOperator):
                 observer=lambda step: log_observer(f"{step.verb} of {step.table}"),
             )
         return {"steps": [step.to_dict() for step in steps]}
+
+
+def label_of(tables: Sequence[str]) -> str:
+    """The first two names and the number of the others, at most 250 characters.
+
+    Airflow stores the label of a mapped task in a column of 250 characters. PostgreSQL and MySQL refuse a longer text.
+    """
+    names = [name if len(name) <= 100 else f"{name[:99]}…" for name in tables[:2]]
+    return ", ".join(names) + (f" and {len(tables) - 2} more" if len(tables) > 2 else "")
 
 
 def _failure_of(failed: Sequence[Mapping[str, Any]]) -> AirflowException:
