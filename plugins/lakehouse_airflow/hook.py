@@ -15,13 +15,13 @@ from lakehouse_airflow.connections.extra import extra_of
 from lakehouse_airflow.connections.store_options import account_type, store_options
 from lakehouse_airflow.errors import InvalidConnectionError
 from lakehouse_airflow.failures import as_task_failure
-from lakehouse_airflow.registry import is_configured, load_registry, registered_entry
+from lakehouse_airflow.registry import is_configured, load_registry
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
     from lakehouse_lib import DeltaTable
-    from lakehouse_lib.fleet.registry import Registry
+    from lakehouse_lib.fleet.registry import Registry, Table
     from lakehouse_lib.store import ObjectStore
 
 _Value = TypeVar("_Value")
@@ -38,6 +38,7 @@ class LakehouseHook(BaseHook):
         conn_id: a connection of type ``lakehouse`` or ``aws``. None: a registered table is opened by the connection
             in the registry (``airflow.lakehouse_conn_id``), and everything else by the default connection, which may
             be missing. Tables are then opened without storage options.
+        registry: the path or URI of the registry; None: the registry of this process.
     """
 
     conn_name_attr = "conn_id"
@@ -45,8 +46,9 @@ class LakehouseHook(BaseHook):
     conn_type = "lakehouse"
     hook_name = "Lakehouse"
 
-    def __init__(self, conn_id: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, conn_id: str | None = None, *, registry: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._registry_path = registry
         self.conn_id = self.default_conn_name if conn_id is None else conn_id
         self._follows_registry = conn_id is None
         self._openers: dict[str, LakehouseHook] = {}
@@ -60,12 +62,12 @@ class LakehouseHook(BaseHook):
         Args:
             table: as in ``uri``.
         """
-        is_name = "/" not in table and self._follows_registry and is_configured()
+        is_name = "/" not in table and self._follows_registry and self._has_registry
         return self._opener(self._registry.connection(table) if is_name else None)
 
     def opener_of_records(self) -> LakehouseHook:
         """The hook whose connection opens the records of the registry."""
-        follows_registry = self._follows_registry and is_configured()
+        follows_registry = self._follows_registry and self._has_registry
         return self._opener(self._registry.defaults.airflow.lakehouse_conn_id if follows_registry else None)
 
     def _opener(self, conn_id: str | None) -> LakehouseHook:
@@ -151,8 +153,7 @@ class LakehouseHook(BaseHook):
         """
         if "://" in table or table.startswith("/"):
             return table
-        # No name of a registered table has a slash.
-        entry = self._registry.find(table) if "/" not in table and is_configured() else None
+        entry = self._entry(table)
         if entry is not None:
             return entry.uri
         if self._root and ".." not in table.split("/"):
@@ -161,7 +162,16 @@ class LakehouseHook(BaseHook):
 
     @property
     def _registry(self) -> Registry:
-        return self._once("registry", load_registry)
+        return self._once("registry", lambda: load_registry(self._registry_path))
+
+    def _entry(self, table: str) -> Table | None:
+        """The registry's entry of a table; None: a location, an unknown name, or no registry."""
+        # No name of a registered table has a slash.
+        return self._registry.find(table) if "/" not in table and self._has_registry else None
+
+    @property
+    def _has_registry(self) -> bool:
+        return self._registry_path is not None or is_configured()
 
     @property
     def _root(self) -> str | None:
@@ -184,7 +194,7 @@ class LakehouseHook(BaseHook):
 
     def _list(self) -> str:
         if self._root is None:
-            names = sorted(self._registry.tables) if is_configured() else []
+            names = sorted(self._registry.tables) if self._has_registry else []
             if not names:
                 return "the connection is valid; nothing was listed, because there is no root folder and no registry"
             version = self.version(names[0])
@@ -255,7 +265,8 @@ class LakehouseHook(BaseHook):
         """
         from lakehouse_lib.fleet.health import score
 
-        delta_table, entry = self.table(table), registered_entry(table)
+        delta_table = self.table(table)
+        entry = self._entry(table)
         if entry is None:
             metrics = delta_table.health()
         else:

@@ -54,8 +54,8 @@ class TablePoll:
     of the registry takes effect within a minute. The poll exists as long as a trigger has a reference to it.
     """
 
-    def __init__(self, conn_id: str | None, table: str) -> None:
-        self._conn_id, self._table = conn_id, table
+    def __init__(self, conn_id: str | None, table: str, registry: str | None) -> None:
+        self._conn_id, self._table, self._registry = conn_id, table, registry
         self._hook: _SharedHook | None = None
         self._opener: _SharedHook | None = None  # the hook with the table's connection
         self._store: ObjectStore | None = None
@@ -65,12 +65,17 @@ class TablePoll:
         self._version: int | None = None
 
     @classmethod
-    def of(cls, conn_id: str | None, table: str) -> TablePoll:
-        """The poll of a table, which all callers in this process share."""
+    def of(cls, conn_id: str | None, table: str, registry: str | None = None) -> TablePoll:
+        """The poll of a table, which all callers in this process share.
+
+        Args:
+            conn_id, registry: as the arguments of ``LakehouseHook``.
+        """
+        key = (conn_id, table, registry)
         with _lock:
-            poll = _polls.get((conn_id, table))
+            poll = _polls.get(key)
             if poll is None:
-                poll = _polls[conn_id, table] = cls(conn_id, table)
+                poll = _polls[key] = cls(*key)
             return poll
 
     async def look(self, not_before: float) -> ListedVersion:
@@ -114,14 +119,14 @@ class TablePoll:
         store = self._store
         if store is not None and time.monotonic() < self._open_until:
             return store
-        self._hook, self._store = _SharedHook.of(self._conn_id), None
+        self._hook, self._store = _SharedHook.of(self._conn_id, self._registry), None
         try:
             self._opener, location = self._hook.opener(self._table)
         except RegistryError:
             if self._hook.is_new:
                 raise
             # The table may have been added to the registry after the hook has read it.
-            self._hook = _SharedHook.of(self._conn_id, again=True)
+            self._hook = _SharedHook.of(self._conn_id, self._registry, again=True)
             self._opener, location = self._hook.opener(self._table)
         self._store = store = self._opener.store(location)
         self._open_until = min(self._hook.until, self._opener.until)
@@ -131,19 +136,19 @@ class TablePoll:
 class _SharedHook:
     """A hook that reads its connection and the registry once for many tables."""
 
-    def __init__(self, conn_id: str | None) -> None:
-        self._hook = LakehouseHook(conn_id)
+    def __init__(self, conn_id: str | None, registry: str | None) -> None:
+        self._hook, self._registry = LakehouseHook(conn_id, registry=registry), registry
         self._lock = Lock()
         self.until = time.monotonic() + _KEPT_SECONDS
         self.is_new = True
 
     @classmethod
-    def of(cls, conn_id: str | None, *, again: bool = False) -> _SharedHook:
+    def of(cls, conn_id: str | None, registry: str | None, *, again: bool = False) -> _SharedHook:
         """The hook of a connection. A new hook is made after a minute, or with ``again``."""
         with _lock:
-            hook = _hooks.get(conn_id)
+            hook = _hooks.get((conn_id, registry))
             if hook is None or again or time.monotonic() >= hook.until:
-                hook = _hooks[conn_id] = cls(conn_id)
+                hook = _hooks[conn_id, registry] = cls(conn_id, registry)
             return hook
 
     def store(self, table: str) -> ObjectStore:
@@ -158,7 +163,7 @@ class _SharedHook:
         with self._lock:
             opener, location = self._hook.opener(table), self._hook.uri(table)
             self.is_new = False
-        return self if opener is self._hook else _SharedHook.of(opener.conn_id), location
+        return self if opener is self._hook else _SharedHook.of(opener.conn_id, self._registry), location
 
 
 @contextmanager
@@ -173,8 +178,8 @@ def _as_poll_error() -> Iterator[None]:
 
 
 _lock = Lock()
-_polls: WeakValueDictionary[tuple[str | None, str], TablePoll] = WeakValueDictionary()
-_hooks: WeakValueDictionary[str | None, _SharedHook] = WeakValueDictionary()
+_polls: WeakValueDictionary[tuple[str | None, str, str | None], TablePoll] = WeakValueDictionary()
+_hooks: WeakValueDictionary[tuple[str | None, str | None], _SharedHook] = WeakValueDictionary()
 
 
 @cache

@@ -18,10 +18,10 @@ ENVIRONMENT_VARIABLE = "LAKEHOUSE_REGISTRY"
 _used_registry: str | None = None
 
 
-def use_registry(path: str | Path) -> None:
-    """Use this registry in this process instead of the configured registry."""
+def use_registry(path: str | Path | None) -> None:
+    """Use this registry in this process instead of the configured registry; None: the configured registry."""
     global _used_registry
-    _used_registry = str(path)
+    _used_registry = None if path is None else str(path)
 
 
 def registry_path() -> str | Path:
@@ -37,6 +37,14 @@ def registry_path() -> str | Path:
             "section [lakehouse] of airflow.cfg, to the file that lists the tables"
         )
     return configured if "://" in configured else Path(configured).expanduser().absolute()
+
+
+def registry_of(table: str) -> str | None:
+    """The path or URI of the registry that has this name; None for a location, or if no registry is configured.
+
+    A trigger takes it along, because the triggerer may have another registry or none.
+    """
+    return str(registry_path()) if "/" not in table and is_configured() else None
 
 
 def is_configured() -> bool:

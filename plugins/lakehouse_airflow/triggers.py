@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from lakehouse_airflow.polling import TablePoll
+from lakehouse_airflow.registry import registry_of
 
 #: The key of the version in the state of the watched asset.
 _VERSION_KEY = "lakehouse_version"
@@ -32,6 +33,8 @@ class TableTrigger(BaseTrigger):
         condition: the condition, as ``lakehouse_lib.fleet.conditions.to_dict`` returns it.
         lakehouse_conn_id: as the argument of ``LakehouseHook``. Airflow stores only this id, and no secrets.
         poke_interval: seconds between two listings.
+        registry: the path or URI of the registry; None: the registry of the process that makes the trigger. Airflow
+            stores it, because the triggerer may have another registry or none.
     """
 
     def __init__(
@@ -41,12 +44,14 @@ class TableTrigger(BaseTrigger):
         condition: Mapping[str, Any],
         poke_interval: float,
         lakehouse_conn_id: str | None = None,
+        registry: str | None = None,
     ) -> None:
         super().__init__()
         self.table = table
         self.condition = dict(condition)
         self.poke_interval = poke_interval
         self.lakehouse_conn_id = lakehouse_conn_id
+        self.registry = registry_of(table) if registry is None else registry
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -56,11 +61,12 @@ class TableTrigger(BaseTrigger):
                 "condition": self.condition,
                 "poke_interval": self.poke_interval,
                 "lakehouse_conn_id": self.lakehouse_conn_id,
+                "registry": self.registry,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        poll = TablePoll.of(self.lakehouse_conn_id, self.table)
+        poll = TablePoll.of(self.lakehouse_conn_id, self.table, self.registry)
         checked_version = None
         not_before = time.monotonic()
         while True:
@@ -109,6 +115,7 @@ class TableVersionEventTrigger(BaseEventTrigger):
         table: a table's name in the registry, or its location.
         lakehouse_conn_id: as the argument of ``LakehouseHook``.
         poke_interval: seconds between two listings, which all triggers of a table share.
+        registry: as the argument of ``TableTrigger``.
     """
 
     def __init__(
@@ -117,11 +124,13 @@ class TableVersionEventTrigger(BaseEventTrigger):
         table: str,
         poke_interval: float = 60.0,
         lakehouse_conn_id: str | None = None,
+        registry: str | None = None,
     ) -> None:
         super().__init__()
         self.table = table
         self.poke_interval = poke_interval
         self.lakehouse_conn_id = lakehouse_conn_id
+        self.registry = registry_of(table) if registry is None else registry
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -130,11 +139,12 @@ class TableVersionEventTrigger(BaseEventTrigger):
                 "table": self.table,
                 "poke_interval": self.poke_interval,
                 "lakehouse_conn_id": self.lakehouse_conn_id,
+                "registry": self.registry,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        poll = TablePoll.of(self.lakehouse_conn_id, self.table)
+        poll = TablePoll.of(self.lakehouse_conn_id, self.table, self.registry)
         stored = cursor = await self._stored_version()
         not_before = time.monotonic()
         while True:

@@ -54,8 +54,7 @@ def lakehouse_dags(registry: str | Path | None = None, *, only: Collection[str] 
     unknown = sorted(set(only) - _KINDS.keys())
     if unknown:
         raise ValueError(f"only has {', '.join(unknown)}; expected some of {', '.join(_KINDS)}")
-    if registry is not None:
-        use_registry(registry)
+    use_registry(registry)  # also None, because the same process may have parsed another DAG file
     loaded_registry = load_registry()
     task_dag_id = get_parsing_context().dag_id
     return {

@@ -152,6 +152,13 @@ def test_a_dag_file_may_name_the_registry_and_kinds(
         factory.lakehouse_dags(only=["loads"])
 
 
+def test_a_dag_file_does_not_use_the_registry_of_another_file(registry_file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"tables": {"clicks": {"uri": "clicks"}}, "defaults": {"airflow": {"per": "table"}}}))
+    assert "lakehouse_maintenance_clicks" in factory.lakehouse_dags(other)
+    assert "lakehouse_erasure_customer" in factory.lakehouse_dags()
+
+
 def test_the_parse_for_a_task_makes_only_its_dag(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "lakehouse_ingest")
     assert list(factory.lakehouse_dags()) == ["lakehouse_ingest"]

@@ -296,7 +296,7 @@ def test_many_tables_share_a_connection_and_a_registry(registry_file: Path, monk
     for name in names:
         commit(registry_file.parent / "tables" / name, 0)
     reads: list[object] = []
-    monkeypatch.setattr("lakehouse_airflow.hook.load_registry", lambda: [reads.append(1), load_registry()][1])
+    monkeypatch.setattr("lakehouse_airflow.hook.load_registry", lambda path: [reads.append(1), load_registry(path)][1])
 
     async def look() -> list[polling.ListedVersion]:
         polls = [TablePoll.of("lakehouse_default", name) for name in names]
