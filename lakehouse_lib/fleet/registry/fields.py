@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from lakehouse_lib.fleet.registry.schedules import check_schedule
 from lakehouse_lib.protocol.property_values import size
 from lakehouse_lib.store.uris import SCHEME
 
@@ -86,8 +87,12 @@ Bytes = Annotated[
     BeforeValidator(_parse_size, json_schema_input_type=int | str),
     Field(ge=1),
 ]
-#: A name, which becomes a part of paths, URLs and asset URIs.
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+#: A name, which becomes a part of paths, URLs, asset URIs, and of the ids of DAGs, which have at most 250 characters.
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
+#: The id of a connection of Airflow.
+ConnectionId = Annotated[str, Field(min_length=1, max_length=250)]
+#: The schedule of a DAG.
+Schedule = Annotated[str, AfterValidator(check_schedule)]
 
 #: A reference to an object in a Python module: ``package.module:name``.
 Reference = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")]

@@ -11,7 +11,7 @@ from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.planner.policy import Policy
 from lakehouse_lib.fleet.planner.verbs import Verb
 from lakehouse_lib.fleet.registry.dag_settings import DagSettings
-from lakehouse_lib.fleet.registry.fields import Bytes, Columns, LocalPath, Location, Name, Strict
+from lakehouse_lib.fleet.registry.fields import Bytes, Columns, ConnectionId, LocalPath, Location, Name, Strict
 from lakehouse_lib.ingestion.name_pattern import NamePattern
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.store.schemes import kind_of
@@ -25,7 +25,7 @@ class Source(Strict):
     pattern: str | None = Field(
         default=None, description="the names of the files, such as **/*.csv; None: all files of the folder itself"
     )
-    connection: str | None = Field(
+    connection: ConnectionId | None = Field(
         default=None, description="the Airflow connection for the landing folder; None: the connection of the table"
     )
     storage_options: dict[str, str] = Field(

@@ -18,7 +18,7 @@ from functools import partial
 
 from airflow.sdk import DAG, Param, TriggerRule, chain
 
-from lakehouse_airflow.factory.settings import RETRIES, TAG, erasure_dag_id, table_assets
+from lakehouse_airflow.factory.settings import COMMON, RETRIES, TAG, erasure_dag_id, table_assets
 from lakehouse_airflow.operators.asset_events import LakehousePublishOperator
 from lakehouse_airflow.operators.erasure.approval import LakehouseErasureApprovalOperator
 from lakehouse_airflow.operators.erasure.erase import LakehouseEraseOperator, LakehousePurgeOperator
@@ -42,7 +42,7 @@ def _erasure_dag(registry: Registry, subject: str) -> DAG:
     with DAG(
         erasure_dag_id(subject),
         schedule=None,
-        catchup=False,
+        **COMMON,
         max_active_runs=1000,  # a run is active while it waits for an answer
         default_args=RETRIES,
         params={

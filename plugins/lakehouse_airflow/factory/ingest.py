@@ -13,7 +13,7 @@ from functools import partial
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule
 
-from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, table_assets
+from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, table_assets, valid_schedule
 from lakehouse_airflow.operators.asset_events import LakehousePublishOperator, LakehouseSelectTablesOperator
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
 from lakehouse_lib.fleet.registry import DagShare, Registry, dag_shares
@@ -33,7 +33,7 @@ def _ingest_dag(registry: Registry, share: DagShare) -> DAG:
     settings = share.settings
     with DAG(
         dag_id_of("ingest", share),
-        schedule=settings.ingest,
+        schedule=valid_schedule(settings.ingest),
         params={
             "tables": Param([], type="array", items={"type": "string"}, description="Empty: all tables of this DAG")
         },

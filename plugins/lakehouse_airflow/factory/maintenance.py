@@ -17,7 +17,7 @@ from functools import partial
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule
 
-from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, table_assets
+from lakehouse_airflow.factory.settings import dag_arguments, dag_id_of, job_arguments, table_assets, valid_schedule
 from lakehouse_airflow.operators.maintenance.maintain import LakehouseMaintainOperator
 from lakehouse_airflow.operators.maintenance.plan import LakehousePlanOperator
 from lakehouse_airflow.operators.maintenance.summary import LakehouseSummaryOperator
@@ -38,7 +38,7 @@ def _maintenance_dag(registry: Registry, share: DagShare) -> DAG:
     settings = share.settings
     with DAG(
         dag_id_of("maintenance", share),
-        schedule=settings.maintenance,
+        schedule=valid_schedule(settings.maintenance),
         params={
             "tables": Param([], type="array", items={"type": "string"}, description="Empty: all tables of this DAG"),
             "plan_only": Param(False, type="boolean", description="Show the plan, and run nothing"),

@@ -1,56 +1,50 @@
-"""Fails, and lists the tables that have mistakes in the registry. Such a table is in no other DAG until you correct it.
+"""Fails, and lists the mistakes of the registry. A table or a DAG with a mistake is missing until you correct it.
 
-This DAG exists only while tables have mistakes. `lakehouse registry check FILE` lists the mistakes, too.
+This DAG exists only while the registry has mistakes. `lakehouse registry check FILE` lists the mistakes of tables, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, BaseOperator
 
-from lakehouse_airflow.factory.settings import TAG
-from lakehouse_airflow.registry import load_registry
-from lakehouse_lib.fleet.registry import Registry
+from lakehouse_airflow.factory.settings import COMMON, TAG
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_DAG_ID = "lakehouse_registry"
-
-
-def registry_check_dags(registry: Registry) -> Iterator[tuple[str, Callable[[], DAG]]]:
-    """The id and the factory of the DAG; nothing if no table of the registry has mistakes."""
-    if registry.invalid_tables:
-        yield _DAG_ID, partial(_check_dag, sorted(registry.invalid_tables))
+DAG_ID = "lakehouse_registry"
 
 
 class _CheckRegistry(BaseOperator):
-    """Fails with the mistakes of the registry's tables.
+    """Fails with the mistakes.
 
     Raises:
-        AirflowFailException: a table has a mistake.
+        AirflowFailException: always, because the DAG has a mistake.
     """
 
+    def __init__(self, *, mistakes: str, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.mistakes = mistakes
+
     def execute(self, context: Context) -> None:  # noqa: ARG002
-        mistakes = load_registry().invalid_tables
-        if mistakes:
-            raise AirflowFailException("\n".join(mistakes.values()))
+        raise AirflowFailException(self.mistakes)
 
 
-def _check_dag(tables: list[str]) -> DAG:
+def check_dag(mistakes: Mapping[str, str]) -> DAG:
+    """The DAG that fails with these mistakes, by the name of the table or the id of the DAG."""
     with DAG(
-        _DAG_ID,
+        DAG_ID,
         schedule="@hourly",
-        catchup=False,
+        **COMMON,
         max_active_runs=1,
-        description=f"Mistakes of {', '.join(tables)}"[:1000],
+        description=f"Mistakes of {', '.join(sorted(mistakes))}"[:1000],
         doc_md=__doc__,
         tags=[TAG],
         is_paused_upon_creation=False,
     ) as dag:
-        _CheckRegistry(task_id="check")
+        _CheckRegistry(task_id="check", mistakes="\n".join(mistakes.values()))
     return dag

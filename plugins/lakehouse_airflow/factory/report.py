@@ -16,7 +16,7 @@ from functools import partial
 from airflow.sdk import DAG
 
 from lakehouse_airflow.assets import lakehouse_asset
-from lakehouse_airflow.factory.settings import RETRIES, TAG, table_assets
+from lakehouse_airflow.factory.settings import COMMON, RETRIES, TAG, table_assets
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator, LakehouseReadCursorOperator
 from lakehouse_airflow.sensors import LakehouseTableVersionSensor
 from lakehouse_lib.fleet.registry import Registry, Report
@@ -38,7 +38,7 @@ def _report_dag(registry: Registry, report: Report) -> DAG:
     with DAG(
         _APP_ID,
         schedule=inputs[:1],
-        catchup=False,
+        **COMMON,
         default_args=RETRIES,
         max_active_runs=1,
         doc_md=__doc__,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from airflow.sdk import Asset
+from croniter import croniter
 
 from lakehouse_airflow.assets import lakehouse_asset
 from lakehouse_lib.fleet.registry import DagSettings, DagShare, Registry
@@ -15,6 +17,10 @@ from lakehouse_lib.fleet.registry import DagSettings, DagShare, Registry
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 TAG = "lakehouse"
+
+#: Arguments of all DAGs. ``lakehouse_dags`` registers a DAG after its factory has succeeded, because Airflow would also
+#: register the incomplete DAG of a factory that has failed.
+COMMON: dict[str, Any] = {"catchup": False, "auto_register": False}
 
 
 def dag_id_of(kind: str, share: DagShare) -> str:
@@ -27,11 +33,25 @@ def erasure_dag_id(subject: str) -> str:
     return f"lakehouse_erasure_{subject}"
 
 
+@cache
+def valid_schedule(schedule: str | None) -> str | None:
+    """The schedule of a DAG, if it has a date.
+
+    Airflow computes the next date after it has parsed the DAG file. If this fails, it starts no DAG of the file.
+
+    Raises:
+        ValueError: the schedule has no date, such as ``0 0 30 2 *``.
+    """
+    if schedule is not None and not schedule.startswith("@"):
+        croniter(schedule).get_next()
+    return schedule
+
+
 def dag_arguments(settings: DagSettings) -> dict[str, Any]:
     """Arguments of a DAG that has one active run at a time."""
     owner = {} if settings.owner is None else {"owner": settings.owner}
     return {
-        "catchup": False,
+        **COMMON,
         "max_active_runs": 1,
         "default_args": {**RETRIES, **owner},
         "tags": [TAG, *settings.tags],

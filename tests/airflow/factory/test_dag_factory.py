@@ -16,6 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from lakehouse_airflow import registry as plugin_registry
 from lakehouse_airflow.factory import lakehouse_dags as factory
+from lakehouse_airflow.factory.settings import job_arguments
 from lakehouse_airflow.operators.asset_events import table_names
 from tests.airflow.dag_runs import ROOT
 
@@ -100,6 +101,32 @@ def test_an_invalid_table_does_not_remove_the_dags_of_other_tables(registry_file
         dags["lakehouse_registry"].get_task("check").execute({})
     with pytest.raises(ValueError, match=r"tables\.clicks\.clustre_by: unknown key"):
         plugin_registry.require_registered("clicks")
+
+
+@pytest.mark.parametrize("is_incomplete", [False, True], ids=["no date", "an error between two tasks"])
+def test_a_dag_that_cannot_be_made_leaves_the_others(
+    registry_file: Path, monkeypatch: pytest.MonkeyPatch, is_incomplete: bool
+) -> None:
+    schedule = "@daily" if is_incomplete else "0 0 30 2 *"
+    edited(registry_file, lineitem={"airflow": {"per": "table", "maintenance": schedule}})
+
+    def failing_job_arguments(settings: Any) -> dict[str, Any]:
+        if settings.maintenance is not None:
+            raise ValueError("no arguments")
+        return job_arguments(settings)
+
+    if is_incomplete:
+        monkeypatch.setattr("lakehouse_airflow.factory.maintenance.job_arguments", failing_job_arguments)
+    dags = dags_of(ROOT / "dags")
+    assert {"lakehouse_ingest", "lakehouse_maintenance", "lakehouse_erasure_customer"} < dags.keys()
+    assert "lakehouse_maintenance_lineitem" not in dags
+    mistake = "the DAG lakehouse_maintenance_lineitem cannot be made: "
+    with pytest.raises(AirflowFailException, match=mistake):
+        dags["lakehouse_registry"].get_task("check").execute({})
+    with pytest.raises(plugin_registry.RegistryError, match=mistake):
+        factory.lakehouse_dags(only=["maintenance"])
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "lakehouse_registry")
+    assert list(factory.lakehouse_dags()) == ["lakehouse_registry"]
 
 
 @pytest.mark.parametrize(
