@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lakehouse_lib.catalogue import INGEST
 from spark_jobs.command_line import Arguments, read_json_file, read_text_file
@@ -66,8 +66,8 @@ def _partial_result(load: Load) -> LoadResult | None:
     return None
 
 
-def _result_of(result: LoadResult, refused: str) -> Result:
-    error = result.error(refusals_fail=refused == "fail")
+def _result_of(result: LoadResult, refused: Literal["once", "fail", "report"]) -> Result:
+    error = result.error(refused)
     if error is not None:
         raise FailedAfterWork(error, result.to_dict())
     return result.to_dict()

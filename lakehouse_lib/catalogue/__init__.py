@@ -236,9 +236,10 @@ INGEST = Operation(
         Parameter(
             "refused",
             "text",
-            "whether a refused file fails the job after the other files are loaded (default), or is only reported",
-            default="fail",
-            choices=("fail", "report"),
+            "which refused files fail the job after the other files are loaded: once: those that it has refused "
+            "(default); fail: also those that an earlier job has refused; report: none",
+            default="once",
+            choices=("once", "fail", "report"),
         ),
         Parameter(
             "give_up",

@@ -223,7 +223,10 @@ class Load:
             version=versions[-1] if versions else None,
             batches=tuple(self._entries),
             waiting=tuple(sorted(waiting)),
-            refused={**result.refused, **self._refused},
+            refused=dict(self._refused),
+            earlier_refusals={
+                name: reason for name, reason in result.earlier_refusals.items() if name not in self._refused
+            },
         )
 
     def _counter(self, on_progress: OnProgress) -> Counter:
@@ -240,7 +243,8 @@ class Load:
             version=None,
             batches=(),
             waiting=tuple(files.waiting),
-            refused=dict(files.refused),
+            refused={},
+            earlier_refusals=dict(files.refused),
             changed=dict(files.changed),
             quarantine=self.source.quarantine,
             quarantine_version=_version(snapshot_if_any(self.quarantine)),

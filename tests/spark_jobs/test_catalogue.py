@@ -115,9 +115,10 @@ def test_a_parameter_that_is_left_out_has_its_default(tmp_path: Path) -> None:
 
 def test_a_load_survives_json() -> None:
     batch = {"batch": 0, "files": ["a"], "rows_loaded": 2, "rows_quarantined": 1, "version": 0}
-    values = LoadResult("t", None, 0, (batch,), ("b",), {"c": "why"}, {"d": 0}, "q", None).to_dict()
+    values = LoadResult("t", None, 0, (batch,), ("b",), {"c": "why"}, {"e": "as before"}, {"d": 0}, "q", None).to_dict()
     assert json.loads(json.dumps(values)) == values
     assert (values["rows_loaded"], values["files_refused"]) == (2, [{"file": "c", "error": "why"}])
+    assert values["files_refused_earlier"] == [{"file": "e", "error": "as before"}]
 
 
 PARAMETERS = {name: operation.parameters for name, operation in OPERATIONS.items()} | {

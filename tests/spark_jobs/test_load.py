@@ -136,19 +136,21 @@ def test_refused_file_leaves_the_version_and_is_reported_until_corrected(spark: 
     result = load(spark, shop)
     assert "b.csv does not fit the schema: price is missing, expected decimal(15,2)" in result.refused["b.csv"]
     assert (result.read_version, result.version) == (0, None)
-    assert isinstance(result.error(refusals_fail=True), SourceRefusedError)
-    assert result.error(refusals_fail=False) is None
+    errors = {choice: type(result.error(choice)) for choice in ("once", "fail", "report")}
+    assert errors == {"once": SourceRefusedError, "fail": SourceRefusedError, "report": type(None)}
     again = Load(shop.source()).nothing_to_do()
     assert again is not None
-    assert again.refused == result.refused
+    assert (again.refused, again.earlier_refusals) == ({}, result.refused)
+    errors = {choice: type(again.error(choice)) for choice in ("once", "fail", "report")}
+    assert errors == {"once": type(None), "fail": SourceRefusedError, "report": type(None)}
     # A valid file and a refused file in one batch: only the refused file is not loaded.
     shop.land("c.csv", "3,5,x")
     shop.land("d.csv", "4,5,x", header="id")
     mixed = load(spark, shop, files_per_batch=2)
     assert [each["files"] for each in mixed.batches] == [["c.csv"]]
-    assert set(mixed.refused) == {"b.csv", "d.csv"}
+    assert (set(mixed.refused), set(mixed.earlier_refusals)) == ({"d.csv"}, {"b.csv"})
     shop.land("b.csv", "2,5,xx")
-    assert set(load(spark, shop).refused) == {"d.csv"}
+    assert set(load(spark, shop).earlier_refusals) == {"d.csv"}
     assert shop.ids() == [1, 2, 3]
 
 
@@ -160,7 +162,7 @@ def test_loaded_name_with_other_content_is_reported_and_not_loaded(spark: SparkS
     shop.land("b.csv", "2,5,x")
     result = load(spark, shop)
     assert result.changed == {"a.csv": 0}
-    error = result.error(refusals_fail=True)
+    error = result.error("fail")
     assert isinstance(error, SourceChangedError)
     assert "a.csv was loaded in batch 0" in str(error)
     assert shop.ids() == [1, 2]

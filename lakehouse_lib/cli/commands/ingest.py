@@ -90,7 +90,7 @@ def _run(arguments: Namespace, load: Load) -> Report:
             bar.expect(1)
             spark = engine().spark if arguments.spark is not None and load.needs_spark() else None  # type: ignore[attr-defined]
             result = load.run(spark, on_progress=bar.observer(arguments.table))
-    error = result.error(refusals_fail=arguments.refused == "fail")
+    error = result.error(arguments.refused)
     done: LoadResult = result
     values = done.to_dict()
 
@@ -103,7 +103,7 @@ def _run(arguments: Namespace, load: Load) -> Report:
             terminal.rows(("batch", "files", "rows loaded", "rows quarantined", "version"), rows)
         else:
             terminal.line("No file was loaded.")
-        _show_files(terminal, values["files_waiting"], done.refused, done.changed)
+        _show_files(terminal, values["files_waiting"], done.refused, done.earlier_refusals, done.changed)
 
     errors = () if error is None else ((arguments.table, error),)
     return Report(_document(load, values, dry_run=False), show, errors)
@@ -123,7 +123,7 @@ def _dry_run(arguments: Namespace, load: Load) -> Report:
         "batches": sum(1 for _ in cut_batches(files.new, source.files_per_batch, source.bytes_per_batch)),
         "unfinished_batch": None if unsettled is None else unsettled.number,
         "files_waiting": list(files.waiting),
-        "files_refused": dict(files.refused),
+        "files_refused_earlier": dict(files.refused),
         "files_changed": dict(files.changed),
     }
 
@@ -137,15 +137,16 @@ def _dry_run(arguments: Namespace, load: Load) -> Report:
             f"{values['batches']:,} batches"
         )
         terminal.lines(names)
-        _show_files(terminal, files.waiting, files.refused, files.changed)
+        _show_files(terminal, files.waiting, {}, files.refused, files.changed)
         terminal.line("Nothing was loaded; --run loads the files.")
 
     return Report(_document(load, values, dry_run=True), show, has_work=bool(names) or unsettled is not None)
 
 
-def _show_files(terminal: Terminal, waiting: Any, refused: Any, changed: Any) -> None:
+def _show_files(terminal: Terminal, waiting: Any, refused: Any, earlier_refusals: Any, changed: Any) -> None:
     lines = [f"waiting: {name} may still grow" for name in waiting]
     lines += [f"refused: {reason}" for reason in refused.values()]
+    lines += [f"refused earlier: {reason}" for reason in earlier_refusals.values()]
     lines += [f"changed: {name} was loaded in batch {batch}" for name, batch in changed.items()]
     terminal.lines(lines)
 

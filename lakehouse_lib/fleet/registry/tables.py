@@ -61,6 +61,11 @@ class Source(Strict):
     order: Literal["any", "by_name"] = Field(
         default="any", description="by_name: the name of a new file is greater than the names of all earlier files"
     )
+    refused: Literal["once", "fail", "report"] = Field(
+        default="once",
+        description="which refused files fail a run: once: those that the run has refused; fail: also those of earlier "
+        "runs; report: none",
+    )
     settle_seconds: float = Field(
         default=60, ge=0, description="a file modified less than this many seconds ago is left for a later run"
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lakehouse_airflow.connections.store_options import store_options
 from lakehouse_airflow.errors import RegistryValueError
@@ -14,19 +14,42 @@ from lakehouse_airflow.operators.optimize import file_size
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.catalogue import INGEST
 
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+#: The largest number of files of earlier runs that the log names.
+_MOST_LINES = 20
+
 
 class LakehouseIngestOperator(LakehouseJobOperator):
     """Loads a registered table from its source, each file exactly once, with its schema and quality suite.
 
     Returns the job's result: the loaded batches and files, the number of appended rows, and the quarantined rows with
     their reasons.
+
+    Args:
+        refused: which refused files fail the task, after the other files are loaded (templated). ``once``: those that
+            this run has refused; ``fail``: also those that an earlier run has refused; ``report``: none. None: the
+            value in the registry. Files that an earlier run has refused are in the result and, as warnings, in the log.
     """
 
     job = INGEST.name
     job_parameters = INGEST.parameters
 
-    def __init__(self, *, table: str, **kwargs: Any) -> None:
+    template_fields: Sequence[str] = (*LakehouseJobOperator.template_fields, "refused")
+
+    def __init__(self, *, table: str, refused: str | None = None, **kwargs: Any) -> None:
         super().__init__(table=table, registered_only=True, **kwargs)
+        self.refused = refused
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        result = super().execute(context)
+        refusals = result["files_refused_earlier"]
+        for refusal in refusals[:_MOST_LINES]:
+            self.log.warning("an earlier run has refused a file that is still there: %s", refusal["error"])
+        if len(refusals) > _MOST_LINES:
+            self.log.warning("%d more files of earlier runs are in the result", len(refusals) - _MOST_LINES)
+        return result
 
     def storage_options(self, hook: LakehouseHook) -> dict[str, dict[str, str] | None]:
         table, opener = load_registry().table(self.table), hook.opener(self.table)
@@ -75,6 +98,7 @@ class LakehouseIngestOperator(LakehouseJobOperator):
             "bytes_per_batch": source.bytes_per_batch,
             "order": source.order,
             "settle_seconds": source.settle_seconds,
+            "refused": self.refused or source.refused,
             "schema": table.schema_file,
             "quarantine": table.quarantine,
             "target_file_size": file_size(None, table),

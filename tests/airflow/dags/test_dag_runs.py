@@ -61,7 +61,9 @@ def test_new_rows_are_reported_once(registry_file: Path) -> None:
     assert made.transaction_version("lakehouse_report") == latest
 
 
-def test_a_refused_file_fails_its_task_and_the_rest_is_published(registry_file: Path) -> None:
+def test_a_refused_file_fails_one_run_and_the_rest_is_published(
+    registry_file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     landing = registry_file.parent / "landing" / "orders"
     (landing / "1.csv").write_text("o_orderkey,o_custkey\n1,7\n")
     (landing / "2.csv").write_text("o_orderkey,something_else\n2,7\n")
@@ -73,6 +75,16 @@ def test_a_refused_file_fails_its_task_and_the_rest_is_published(registry_file: 
     assert column(registry_file.parent / "tables" / "orders", "o_orderkey") == [1]
     assert list(loaded.asset_events()) == [f"file://{registry_file.parent}/tables/orders"]
     assert loaded.xcom("ingest", 0)["table"].endswith("tables/orders")
+
+    (landing / "3.csv").write_text("o_orderkey,o_custkey\n3,7\n")
+    capfd.readouterr()
+    next_run = run_dag("lakehouse_ingest")
+    assert next_run.state == "success", next_run.states
+    result = next_run.xcom("ingest", 0)
+    assert (result["files_loaded"], result["files_refused"]) == (1, [])
+    assert [refusal["file"] for refusal in result["files_refused_earlier"]] == ["2.csv"]
+    assert "an earlier run has refused a file that is still there: 2.csv does not fit" in capfd.readouterr().out
+    assert column(registry_file.parent / "tables" / "orders", "o_orderkey") == [1, 3]
 
 
 def test_maintenance_continues_after_one_table_fails(registry_file: Path, capfd: pytest.CaptureFixture[str]) -> None:

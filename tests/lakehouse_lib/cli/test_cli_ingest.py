@@ -57,8 +57,12 @@ def test_a_refused_file_is_an_error_after_the_others_are_loaded(shop: Shop, caps
     assert "refused: c.csv does not fit the schema" in printed.out
     assert printed.err.startswith("[DELTA_SOURCE_REFUSED]")
     assert shop.ids() == [1, 2, 3]
-    assert main(words(shop, "--refused=report")) == 0
-    assert "refused: " in capsys.readouterr().out
+    assert main(words(shop, "--run")) == 0
+    assert "refused earlier: c.csv does not fit the schema" in capsys.readouterr().out
+    assert main(words(shop, "--run", "--refused=fail")) == 1
+    assert capsys.readouterr().err.startswith("[DELTA_SOURCE_REFUSED]")
+    shop.land("d.csv", "1", header="ident")
+    assert main(words(shop, "--run", "--refused=report")) == 0
 
 
 def test_missing_arguments_and_bad_files_are_named(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
