@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lakehouse_lib.fleet.registry.fields import ConnectionId, Schedule, Strict
+from lakehouse_lib.fleet.registry.fields import ConnectionId, Reference, Schedule, Strict
 
 # The largest lengths are those of the columns in Airflow's database.
 _Tag = Annotated[str, Field(min_length=1, max_length=100)]
@@ -32,6 +32,13 @@ class DagSettings(Strict):
     )
     timeout_minutes: float | None = Field(
         default=None, gt=0, le=MINUTES_OF_YEAR, description="minutes; a DAG run that takes longer fails"
+    )
+    execution_timeout_minutes: float | None = Field(
+        default=None, gt=0, le=MINUTES_OF_YEAR, description="minutes; a try of a task that takes longer fails"
+    )
+    retries: int | None = Field(default=None, ge=0, le=1000, description="how often a failed task is tried again")
+    notifiers: tuple[Reference, ...] = Field(
+        default=(), description="package.module:factory; each makes an Airflow notifier that is called if a run fails"
     )
     paused: bool | None = Field(default=None, description="whether a new DAG is paused")
     lakehouse_conn_id: ConnectionId | None = Field(

@@ -11,6 +11,7 @@ from airflow.sdk import Asset
 from croniter import croniter
 
 from lakehouse_airflow.assets import lakehouse_asset
+from lakehouse_airflow.operators.base.notifiers import notifier_of
 from lakehouse_lib.fleet.registry import DagSettings, DagShare, Registry
 
 #: The retries of a task. A retry helps after a lost race or a lost executor. An error in the input is not retried.
@@ -48,16 +49,29 @@ def valid_schedule(schedule: str | None) -> str | None:
 
 
 def dag_arguments(settings: DagSettings) -> dict[str, Any]:
-    """Arguments of a DAG that has one active run at a time."""
-    owner = {} if settings.owner is None else {"owner": settings.owner}
+    """Arguments of a DAG that has one active run at a time.
+
+    Raises:
+        AirflowFailException: a notifier cannot be made.
+    """
+    task_settings = {
+        "owner": settings.owner,
+        "retries": settings.retries,
+        "execution_timeout": _minutes(settings.execution_timeout_minutes),
+    }
     return {
         **COMMON,
         "max_active_runs": 1,
-        "default_args": {**RETRIES, **owner},
+        "default_args": {**RETRIES, **{name: value for name, value in task_settings.items() if value is not None}},
         "tags": [TAG, *settings.tags],
-        "dagrun_timeout": None if settings.timeout_minutes is None else timedelta(minutes=settings.timeout_minutes),
+        "dagrun_timeout": _minutes(settings.timeout_minutes),
+        "on_failure_callback": [notifier_of(reference) for reference in settings.notifiers] or None,
         "is_paused_upon_creation": settings.paused,
     }
+
+
+def _minutes(count: float | None) -> timedelta | None:
+    return None if count is None else timedelta(minutes=count)
 
 
 def table_assets(registry: Registry, tables: Iterable[str]) -> list[Asset]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -10,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import airflow
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import BaseNotifier
 from airflow.sdk.execution_time.hitl import HITLUser
 
 from lakehouse_airflow.approval import REJECT, Pointer, Run, decide, map_index, read_plan
 from lakehouse_airflow.connections.ledger import open_ledger
 from lakehouse_airflow.errors import NotApprovedError, RegistryValueError
 from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.operators.base.notifiers import notifier_of
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import ApprovalPolicy, Registry
 
@@ -91,7 +90,7 @@ class LakehouseApprovalOperator(ApprovalOperator):
         self.subject, self.body = self.question(plan)
         self.assigned_users = [HITLUser(id=user, name=user) for user in policy.approvers]
         self.response_timeout = timedelta(hours=policy.response_hours)
-        self.notifiers = [_notifier(reference) for reference in policy.notifiers]
+        self.notifiers = [notifier_of(reference) for reference in policy.notifiers]
         try:
             return super().execute(context)
         except TaskAwaitingInput as waiting:
@@ -138,21 +137,3 @@ class LakehouseApprovalOperator(ApprovalOperator):
             "approver": decision["approver"]["id"],
             "answered_at": decision["answered_at"],
         }
-
-
-def _notifier(reference: str) -> BaseNotifier:
-    """Call a factory, and return its notifier. Only the registry names factories, and it is trusted like a DAG file.
-
-    Args:
-        reference: ``MODULE:FUNCTION``.
-    """
-    module, _, name = reference.partition(":")
-    try:
-        notifier = getattr(importlib.import_module(module), name)()
-    except (ImportError, AttributeError) as error:
-        raise RegistryValueError(f"the registry's notifier {reference!r} cannot be imported: {error}") from None
-    if not isinstance(notifier, BaseNotifier):
-        raise RegistryValueError(
-            f"the registry's notifier {reference!r} made a {type(notifier).__name__}; expected an Airflow notifier"
-        )
-    return notifier
