@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from airflow.providers.common.compat.sdk import conf
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule
 
@@ -40,29 +41,41 @@ def _ingest_dag(registry: Registry, share: DagShare) -> DAG:
         doc_md=__doc__,
         **dag_arguments(settings),
     ) as dag:
-        tables = LakehouseSelectTablesOperator(
-            task_id="tables",
-            having="source",
-            tables=share.tables,
-            # A template and not dag.param, which Airflow 3.1 cannot serialize.
-            only="{{ params.tables | tojson }}",
-        )
+        all_loaded = EmptyOperator(task_id="all_loaded")
+        # A mapped task has at most this number of task instances, so many tables are loaded by several mapped tasks.
+        most = conf.getint("core", "max_map_length", fallback=1024)
+        selections, loads = [], []
+        for number, skip in enumerate(range(0, max(len(share.tables), 1), most), start=1):
+            suffix = "" if number == 1 else f"_{number}"
+            tables = LakehouseSelectTablesOperator(
+                task_id=f"tables{suffix}",
+                having="source",
+                tables=share.tables,
+                # A template and not dag.param, which Airflow 3.1 cannot serialize.
+                only="{{ params.tables | tojson }}",
+                skip=skip,
+                most=most,
+                trigger_rule=TriggerRule.ALL_DONE,
+            )
+            ingest = LakehouseIngestOperator.partial(
+                task_id=f"ingest{suffix}",
+                map_index_template="{{ task.table }}",
+                max_active_tis_per_dagrun=2,
+                **job_arguments(settings),
+            ).expand(table=tables.output)
 
-        ingest = LakehouseIngestOperator.partial(
-            task_id="ingest",
-            map_index_template="{{ task.table }}",
-            max_active_tis_per_dagrun=2,
-            **job_arguments(settings),
-        ).expand(table=tables.output)
-
-        # Runs even if the load of a table failed, because the other tables have new rows.
-        publish = LakehousePublishOperator(
-            task_id="publish",
-            versions=tables.output["versions"],
-            assets=table_assets(registry, share.tables),
-            trigger_rule=TriggerRule.ALL_DONE,
-        )
-        ingest >> publish
-        # This task makes the run fail if a load fails. Otherwise only the state of ``publish`` would decide.
-        ingest >> EmptyOperator(task_id="all_loaded")
+            # Runs even if the load of a table failed, because the other tables have new rows.
+            publish = LakehousePublishOperator(
+                task_id=f"publish{suffix}",
+                versions=tables.output["versions"],
+                assets=table_assets(registry, share.tables[skip : skip + most]),
+                trigger_rule=TriggerRule.ALL_DONE,
+            )
+            ingest >> publish
+            # This task makes the run fail if a load fails. Otherwise only the state of ``publish`` would decide.
+            ingest >> all_loaded
+            selections.append(tables)
+            loads.append(ingest)
+        for load, next_selection in zip(loads, selections[1:], strict=False):
+            load >> next_selection  # so that at most two tables are loaded at the same time
     return dag

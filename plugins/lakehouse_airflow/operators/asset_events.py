@@ -39,6 +39,8 @@ class LakehouseSelectTablesOperator(BaseOperator):
         having: ``source``: only tables with a source; ``log``: only tables that exist.
         only: the names of tables or quarantines; empty: all tables of the DAG. A name that does not fit ``having`` is
             included, so that its own task fails with the reason.
+        skip, most: leave out the first ``skip`` names, and return at most ``most`` (None: all others). So several
+            tasks can share the tables of a DAG (not templated).
 
     Raises:
         AirflowFailException: the registry or the DAG does not have a name, or ``only`` is not a list of names.
@@ -52,6 +54,8 @@ class LakehouseSelectTablesOperator(BaseOperator):
         having: Literal["source", "log"],
         tables: Sequence[str] | None = None,
         only: Any = (),
+        skip: int = 0,
+        most: int | None = None,
         lakehouse_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -59,6 +63,8 @@ class LakehouseSelectTablesOperator(BaseOperator):
         self.having = having
         self.tables = tables
         self.only = only
+        self.skip = skip
+        self.most = most
         self.lakehouse_conn_id = lakehouse_conn_id
 
     def execute(self, context: Context) -> list[str]:
@@ -70,7 +76,8 @@ class LakehouseSelectTablesOperator(BaseOperator):
             all_names = registry.loaded_tables() if self.having == "source" else sorted(registry.tables)
             all_names = [name for name in all_names if self.tables is None or name in self.tables]
         hook = LakehouseHook(self.lakehouse_conn_id)
-        versions = {name: self._version(hook, name) for name in only or all_names}
+        names = (only or all_names)[self.skip :][: self.most]
+        versions = {name: self._version(hook, name) for name in names}
         if self.having == "log" and not only:
             versions = {name: version for name, version in versions.items() if version is not None}
         context["ti"].xcom_push(VERSIONS_KEY, versions)

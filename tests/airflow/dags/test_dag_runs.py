@@ -87,7 +87,29 @@ def test_a_refused_file_fails_one_run_and_the_rest_is_published(
     assert column(registry_file.parent / "tables" / "orders", "o_orderkey") == [1, 3]
 
 
-def test_maintenance_continues_after_one_table_fails(registry_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_more_tables_than_airflow_maps_are_loaded(registry_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "2")
+    body = json.loads(registry_file.read_text())
+    for name in ("a", "b"):
+        source = {**body["tables"]["orders"]["source"], "name": name, "landing": f"landing/{name}"}
+        uris = {"uri": f"tables/{name}", "quarantine": f"tables/{name}_quarantine"}
+        body["tables"][name] = {**body["tables"]["orders"], **uris, "source": source}
+    registry_file.write_text(json.dumps(body))
+    for name in ("a", "b", "orders"):
+        landing = registry_file.parent / "landing" / name
+        landing.mkdir(exist_ok=True)
+        (landing / "1.csv").write_text("o_orderkey,o_custkey\n1,7\n")
+    (registry_file.parent / "landing" / "a" / "1.csv").write_text("o_orderkey\n1\n")
+    run = run_dag("lakehouse_ingest")
+    assert [run.states[name] for name in ("ingest[0]", "ingest[1]", "ingest_2[0]")] == ["failed", "success", "success"]
+    assert (run.state, run.states["all_loaded"]) == ("failed", "upstream_failed")
+    assert (run.xcom("tables"), run.xcom("tables_2")) == (["a", "b"], ["orders"])
+    assert (list(run.xcom("publish")), list(run.xcom("publish_2"))) == (["b"], ["orders"])
+    only = run_dag("lakehouse_ingest", {"tables": ["orders"]})
+    assert (only.state, only.xcom("tables"), only.xcom("tables_2")) == ("success", ["orders"], [])
+
+
+def test_maintenance_goes_on_where_one_table_fails(registry_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tables = write_shop(registry_file)
     (tables / "customer" / "_delta_log" / f"{1:020d}.json").write_text('{"add": {"pa')
     before = column(tables / "orders", "o_orderkey")
