@@ -7,6 +7,7 @@ the section ``[lakehouse]`` of airflow.cfg names it. A DAG file may name another
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from lakehouse_lib.fleet.registry import Registry, RegistryError, Table, read_registry
@@ -83,13 +84,16 @@ def registered_entry(table: str) -> Table | None:
     return load_registry().find(table)
 
 
-def require_registered(table: object) -> str:
+def require_registered(table: object, dag_tables: Collection[str] | None = None) -> str:
     """Check that a value from XCom is the name of a registered table, and return it.
 
     Any user may edit XCom. The credentials of the connection would then open any location that a user has put there.
 
+    Args:
+        dag_tables: the tables of the task's DAG, because a user may edit the XComs of only some DAGs; None: all tables.
+
     Raises:
-        InvalidArgumentError: the registry has no such table.
+        InvalidArgumentError: the registry or the DAG has no such table.
         RegistryError: as ``load_registry``.
     """
     from lakehouse_lib.errors import InvalidArgumentError
@@ -101,6 +105,12 @@ def require_registered(table: object) -> str:
         raise InvalidArgumentError(
             f"table is {table!r}; expected the name of a table in the registry",
             hint="The value is from XCom, which users may edit: run the DAG again, or add the table to the registry",
+            code="DELTA_TABLE_NOT_REGISTERED",
+        )
+    if dag_tables is not None and table not in dag_tables:
+        raise InvalidArgumentError(
+            f"table is {table!r}; expected a table of this DAG: {', '.join(dag_tables) or 'none'}",
+            hint="The value is from XCom, which users may edit: run the DAG again, or run the DAG that has the table",
             code="DELTA_TABLE_NOT_REGISTERED",
         )
     return table

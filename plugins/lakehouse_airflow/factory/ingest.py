@@ -59,6 +59,7 @@ def _ingest_dag(registry: Registry, share: DagShare) -> DAG:
             )
             ingest = LakehouseIngestOperator.partial(
                 task_id=f"ingest{suffix}",
+                tables=share.tables,
                 map_index_template="{{ task.table }}",
                 max_active_tis_per_dagrun=2,
                 **job_arguments(settings),

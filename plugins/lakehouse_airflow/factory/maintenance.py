@@ -56,6 +56,7 @@ def _maintenance_dag(registry: Registry, share: DagShare) -> DAG:
         )
         maintain = LakehouseMaintainOperator.partial(
             task_id="maintain",
+            tables=share.tables,
             map_index_template="{{ task.label }}",
             max_active_tis_per_dagrun=2,
             **job_arguments(settings),

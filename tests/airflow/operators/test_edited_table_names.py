@@ -4,6 +4,7 @@ Airflow's role ``user`` may edit XComs and mark tasks as success. The runs are r
 marked as success.
 """
 
+import json
 import os
 import re
 from pathlib import Path
@@ -24,7 +25,7 @@ from lakehouse_airflow.operators.report import LakehouseAggregateOperator
 from lakehouse_airflow.operators.vacuum import LakehouseVacuumOperator
 from lakehouse_lib.errors import InvalidArgumentError
 from tests.airflow.api_runs import ApiRun
-from tests.airflow.dag_runs import api_client, let_run
+from tests.airflow.dag_runs import api_client, let_run, load_dag
 from tests.airflow.sensors.task_run import Run, publish
 from tests.peers import parquet_files
 from tests.table_builder import longs
@@ -106,6 +107,22 @@ def test_a_step_of_an_unregistered_table_is_refused_by_name(registry_file: Path,
     for task in [*steps, LakehouseIngestOperator(task_id="ingest", table="orders")]:
         task.table = name
         with pytest.raises(AirflowFailException, match=r"^InvalidArgumentError: \[DELTA_TABLE_NOT_REGISTERED\] table"):
+            task.execute({})
+
+
+def test_a_task_does_not_take_a_table_of_another_dag(registry_file: Path) -> None:
+    body = json.loads(registry_file.read_text())
+    body["tables"]["orders"]["airflow"] = {"per": "table"}
+    registry_file.write_text(json.dumps(body))
+    order = {"run": "0" * 32, "planned_at": 0, "table": "customer", "limits": {"vacuum": None}, "bytes": 0}
+    for kind, name, value in (
+        ("maintenance", "maintain", {"work": {"engine": "arrow", "orders": [order]}}),
+        ("ingest", "ingest", {"table": "customer"}),
+    ):
+        arguments = load_dag(f"lakehouse_{kind}_orders").get_task(name).partial_kwargs
+        operator = {"maintain": LakehouseMaintainOperator, "ingest": LakehouseIngestOperator}[name]
+        task = operator(task_id=name, tables=arguments["tables"], **value)
+        with pytest.raises(AirflowFailException, match="table is 'customer'; expected a table of this DAG: orders"):
             task.execute({})
 
 

@@ -35,6 +35,7 @@ class LakehouseMaintainOperator(SubmitOperator):
 
     Args:
         work: an element of the plan's result (templated).
+        tables: the names of the DAG's tables; other tables are refused. None: all tables of the registry.
 
     Returns:
         ``{"steps": [{"table", "verb", "status", "reason", "predicted", "measured", ...}]}``.
@@ -48,8 +49,9 @@ class LakehouseMaintainOperator(SubmitOperator):
     job_parameters = maintain.PARAMETERS
     template_fields: Sequence[str] = (*SubmitOperator.template_fields, "work")
 
-    def __init__(self, *, work: Any, **kwargs: Any) -> None:
+    def __init__(self, *, work: Any, tables: Sequence[str] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.tables = tables
         self.work = work
         self._orders: list[WorkOrder] = []
 
@@ -90,7 +92,7 @@ class LakehouseMaintainOperator(SubmitOperator):
         with as_task_failure():
             self._orders = [WorkOrder.of_dict(values) for values in work["orders"]]
             for order in self._orders:
-                require_registered(order.table)
+                require_registered(order.table, self.tables)
         result = super().execute(context) if work["engine"] == "spark" else self._in_this_process(context)
         failed = [step for step in result["steps"] if step["status"] == "failed"]
         if failed:
