@@ -80,6 +80,24 @@ ledger: LEDGER
 """
 
 
+#: Requests pages of the plugin from Airflow's API server, without a browser.
+PAGES = """
+import os
+os.environ["LAKEHOUSE_REGISTRY"] = {registry!r}
+os.environ["AIRFLOW__API_AUTH__JWT_ISSUER"] = "tests"  # Airflow 3.1 has no default that PyJWT accepts
+from airflow.api_fastapi.app import create_app
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from fastapi.testclient import TestClient
+app = create_app()
+user = SimpleAuthManagerUser(username="ann", role="ADMIN")
+client = TestClient(app, headers={{"Authorization": f"Bearer {{app.state.auth_manager.generate_jwt(user)}}"}})
+for path in ("tables", "tables/orders", "tables/orders/versions/1", "tables/orders/maintenance"):
+    answer = client.get(f"/lakehouse/{{path}}")
+    assert (answer.status_code, "orders" in answer.text) == (200, True), (path, answer.text)
+print("all pages")
+"""
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
@@ -130,6 +148,12 @@ def test_the_sensor_waits_for_a_version_that_deltalake_writes(airflow: Environme
     deltalake.write_deltalake(table, pa.table({"id": [3]}), mode="append")
     done = airflow.test_dag("waiting")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_pages_answer(airflow: Environment, table: str) -> None:
+    registry = airflow.home / "pages.yaml"
+    registry.write_text(f"tables:\n  orders:\n    uri: {table}\n")
+    assert "all pages" in airflow.python(PAGES.format(registry=str(registry))).stdout
 
 
 def test_openlineage_gets_the_tables_of_a_task(airflow: Environment, table: str) -> None:
