@@ -13,8 +13,7 @@ from airflow.sdk import BaseHook
 from lakehouse_airflow.connections.aws import aws_options
 from lakehouse_airflow.connections.extra import extra_of
 from lakehouse_airflow.connections.store_options import account_type, store_options
-from lakehouse_airflow.errors import InvalidConnectionError
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import InvalidConnectionError, as_task_failure
 from lakehouse_airflow.registry import is_configured, load_registry
 
 if TYPE_CHECKING:

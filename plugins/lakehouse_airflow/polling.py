@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_lib.fleet.registry import RegistryError
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from lakehouse_airflow.approval import Pointer, Run, read_plan, require_approval
 from lakehouse_airflow.connections.ledger import open_ledger
 from lakehouse_airflow.erasure import plan as erasure_plan
-from lakehouse_airflow.errors import PlanOutdatedError
-from lakehouse_airflow.failures import rewrite_messages
+from lakehouse_airflow.errors import PlanOutdatedError, rewrite_messages
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import Subject
 

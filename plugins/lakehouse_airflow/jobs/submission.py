@@ -21,8 +21,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoun
 
 import spark_jobs
 from lakehouse_airflow.connections.extra import extra_of
-from lakehouse_airflow.errors import InvalidConnectionError, JobError
-from lakehouse_airflow.failures import failure
+from lakehouse_airflow.errors import InvalidConnectionError, JobError, failure
 from lakehouse_airflow.jobs.job_folder import Handle, JobFolder, digest
 from lakehouse_airflow.jobs.machine import start_time, this_machine
 from lakehouse_airflow.jobs.pulse import Pulse

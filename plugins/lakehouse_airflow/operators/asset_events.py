@@ -13,8 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow.sdk import BaseOperator
 
 from lakehouse_airflow.assets import LAKEHOUSE_ALIAS, lakehouse_asset
-from lakehouse_airflow.errors import InvalidParameterError
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import InvalidParameterError, as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.registry import load_registry, require_registered
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_airflow.connections.store_options import store_options
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import RegistryValueError, as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.lineage import Lineage
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator

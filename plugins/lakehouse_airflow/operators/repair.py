@@ -9,8 +9,7 @@ from airflow.sdk.bases.xcom import BaseXCom
 
 from lakehouse_airflow.approval import Pointer, Run, map_index, read_plan, require_approval
 from lakehouse_airflow.connections.ledger import open_ledger
-from lakehouse_airflow.errors import InvalidParameterError, NotApprovedError, TableDamagedError
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import InvalidParameterError, NotApprovedError, TableDamagedError, as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
 from lakehouse_airflow.registry import load_registry

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakehouse_airflow.errors import InvalidParameterError
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import InvalidParameterError, as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.operators.base.rendered import read_rendered

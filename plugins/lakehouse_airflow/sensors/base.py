@@ -17,7 +17,7 @@ from airflow.providers.common.compat.sdk import (
 )
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.links import TableVersionLink
 from lakehouse_airflow.triggers import TableTrigger

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import PokeReturnValue
 
-from lakehouse_airflow.errors import InvalidParameterError
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import InvalidParameterError, as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.sensors.base import LakehouseTableSensor
 from lakehouse_airflow.sensors.values import whole_number

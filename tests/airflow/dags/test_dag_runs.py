@@ -109,7 +109,7 @@ def test_more_tables_than_airflow_maps_are_loaded(registry_file: Path, monkeypat
     assert (only.state, only.xcom("tables"), only.xcom("tables_2")) == ("success", ["orders"], [])
 
 
-def test_maintenance_goes_on_where_one_table_fails(registry_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_maintenance_continues_after_one_table_fails(registry_file: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tables = write_shop(registry_file)
     (tables / "customer" / "_delta_log" / f"{1:020d}.json").write_text('{"add": {"pa')
     before = column(tables / "orders", "o_orderkey")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import as_task_failure
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import RegistryError, Subject, read_registry
 

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from lakehouse_airflow.failures import failure
+from lakehouse_airflow.errors import failure
 from lakehouse_airflow.jobs.job_folder import JobFolder
 from lakehouse_airflow.jobs.submission import JobSubmission
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator

@@ -13,8 +13,7 @@ from airflow.sdk.execution_time.hitl import HITLUser
 
 from lakehouse_airflow.approval import REJECT, Pointer, Run, decide, map_index, read_plan
 from lakehouse_airflow.connections.ledger import open_ledger
-from lakehouse_airflow.errors import NotApprovedError, RegistryValueError
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import NotApprovedError, as_task_failure
 from lakehouse_airflow.operators.base.notifiers import notifier_of
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.fleet.registry import ApprovalPolicy, Registry

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from lakehouse_airflow.erasure.request import Erasure, ErasureTasks
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import as_task_failure
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -12,8 +12,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.bases.xcom import BaseXCom
 
 from lakehouse_airflow.assets import describe_events
-from lakehouse_airflow.errors import InvalidParameterError
-from lakehouse_airflow.failures import as_task_failure, failure
+from lakehouse_airflow.errors import InvalidParameterError, as_task_failure, failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.jobs.in_process import run_in_process
 from lakehouse_airflow.jobs.job_folder import JobFolder

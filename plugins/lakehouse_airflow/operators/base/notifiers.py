@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-from airflow.providers.common.compat.sdk import AirflowFailException, BaseNotifier
+from airflow.providers.common.compat.sdk import BaseNotifier
+
+from lakehouse_airflow.errors import RegistryValueError
 
 
 def notifier_of(reference: str) -> BaseNotifier:
@@ -14,15 +16,15 @@ def notifier_of(reference: str) -> BaseNotifier:
         reference: ``MODULE:FUNCTION``.
 
     Raises:
-        AirflowFailException: the factory cannot be imported, or makes something else.
+        RegistryValueError: the factory cannot be imported, or makes something else.
     """
     module, _, name = reference.partition(":")
     try:
         notifier = getattr(importlib.import_module(module), name)()
     except (ImportError, AttributeError) as error:
-        raise AirflowFailException(f"the registry's notifier {reference!r} cannot be imported: {error}") from None
+        raise RegistryValueError(f"the registry's notifier {reference!r} cannot be imported: {error}") from None
     if not isinstance(notifier, BaseNotifier):
-        raise AirflowFailException(
+        raise RegistryValueError(
             f"the registry's notifier {reference!r} made a {type(notifier).__name__}; expected an Airflow notifier"
         )
     return notifier

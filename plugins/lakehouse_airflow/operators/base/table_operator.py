@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator
 
 from lakehouse_airflow.assets import describe_events
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.lineage import Lineage, openlineage_of
 from lakehouse_airflow.links import TableVersionLink, result_version

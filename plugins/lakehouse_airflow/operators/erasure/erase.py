@@ -17,8 +17,7 @@ from airflow.sdk import timezone
 
 from lakehouse_airflow.erasure import plan as erasure_plan
 from lakehouse_airflow.erasure.request import Erasure, ErasureTasks
-from lakehouse_airflow.errors import PlanOutdatedError
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import PlanOutdatedError, as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.erasure_operator import ApprovedErasureOperator
 from lakehouse_airflow.operators.base.job_operator import SubmitOperator

@@ -11,8 +11,7 @@ from airflow.sdk import BaseOperator, Param, timezone
 from lakehouse_airflow.approval import Pointer, Run
 from lakehouse_airflow.connections.ledger import open_ledger
 from lakehouse_airflow.erasure import plan as erasure_plan
-from lakehouse_airflow.errors import InvalidParameterError
-from lakehouse_airflow.failures import as_task_failure, rewrite_messages
+from lakehouse_airflow.errors import InvalidParameterError, as_task_failure, rewrite_messages
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.asset_events import VERSIONS_KEY
 from lakehouse_airflow.registry import load_registry

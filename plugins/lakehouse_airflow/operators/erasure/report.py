@@ -10,8 +10,7 @@ from airflow.sdk import timezone
 
 from lakehouse_airflow.erasure.plan import delete_identifiers
 from lakehouse_airflow.erasure.request import Erasure
-from lakehouse_airflow.errors import NotErasedError
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import NotErasedError, as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.erasure_operator import ApprovedErasureOperator
 from lakehouse_airflow.operators.erasure.erase import CLEAR_FROM_DELETE

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.sdk.bases.xcom import BaseXCom
 
-from lakehouse_airflow.errors import InvalidParameterError
-from lakehouse_airflow.failures import as_task_failure, failure
+from lakehouse_airflow.errors import InvalidParameterError, as_task_failure, failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.jobs.supervisor import dying_with_supervisor
 from lakehouse_airflow.operators.base.job_operator import SubmitOperator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, timezone
 
-from lakehouse_airflow.failures import as_task_failure
+from lakehouse_airflow.errors import as_task_failure
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.asset_events import table_names
 from lakehouse_airflow.operators.base.rendered import read_rendered
