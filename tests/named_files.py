@@ -66,7 +66,8 @@ class NamedFiles:
         number = state.history.next_number
         for files in cut_batches(state.look().new, 2):
             candidates = [landing.fingerprint(file) for file in files]
-            intent = Intent(number, tuple(file for file in candidates if file is not None), {})
+            fingerprints = tuple(file for file in candidates if file is not None)
+            intent = Intent(number, fingerprints, {}, definition=self.source.definition)
             if not intents.put(intent):
                 raise ConcurrentTransactionError("another run has begun the batch")
             self._load(intents, intent)

@@ -3,8 +3,8 @@
 Beside the table, under ``_ingest/SOURCE/``:
 
 - ``N.json`` (20 digits): the intent of batch N: its files with size, time and digest, its rules (format, schema, suite,
-  conditions of the table, partition columns of a new table), so that a redo after a crash gives the same rows, and the
-  id of the run that has put it.
+  conditions of the table, partition columns of a new table), so that a redo after a crash gives the same rows, the
+  source's definition, and the id of the run that has put it.
 - ``N.outcome.json``: the decision to load the batch, with the refused files, or the reason why it is given up. It is
   put before the commit; only the table's ``txn(SOURCE, N)`` says that the batch is committed.
 - ``identity.json``: the unique id of this log.
@@ -42,23 +42,34 @@ class Intent:
 
     Attributes:
         run: the id of the run that has begun the batch, so that intents of two runs always differ; old intents lack it.
+        definition: the source's ``definition`` at that time; old intents lack it.
     """
 
     number: int
     files: tuple[Fingerprint, ...]
     rules: Mapping[str, Any]
     run: str = ""
+    definition: str = ""
 
     def to_bytes(self) -> bytes:
         files = [file.to_json() for file in self.files]
-        return _dump({"batch": self.number, "files": files, "rules": self.rules, "run": self.run})
+        return _dump(
+            {
+                "batch": self.number,
+                "files": files,
+                "rules": self.rules,
+                "run": self.run,
+                "definition": self.definition,
+            }
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str) -> Intent:
         value = _load(data, path)
         try:
             files = tuple(Fingerprint.from_json(file) for file in value["files"])
-            return cls(int(value["batch"]), files, value["rules"], str(value.get("run", "")))
+            optional = (str(value.get(name, "")) for name in ("run", "definition"))
+            return cls(int(value["batch"]), files, value["rules"], *optional)
         except (KeyError, TypeError, ValueError) as error:
             raise _invalid_entry(path) from error
 

@@ -194,7 +194,8 @@ class Load:
             waiting += [file.name for file in batch if file.name not in read]
             if not fingerprints:
                 continue
-            intent = Intent(number, fingerprints, self._rules(fingerprints), run)
+            rules = self._rules(fingerprints)
+            intent = Intent(number, fingerprints, rules, run, self.source.definition)
             if not self.intents.put(intent):
                 raise ConcurrentTransactionError(
                     f"another run of source {self.source.name!r} has begun batch {number}",

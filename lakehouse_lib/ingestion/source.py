@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -117,6 +119,13 @@ class Source:
     def open_landing(self) -> Landing:
         """The landing folder. Nothing is read."""
         return open_landing(self.landing, self.storage_options.get(self.landing), pattern=self.pattern)
+
+    @property
+    def definition(self) -> str:
+        """A digest of the format and the schema. After they have changed, a file that was refused may be valid."""
+        rules = self.rules()
+        text = json.dumps([rules["format"], rules["schema"]], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def rules(self) -> dict[str, Any]:
         """The rules of a batch, as its intent stores them."""

@@ -109,7 +109,11 @@ def _settled_rows(batches: list[tuple[Intent, Outcome]]) -> pa.Table:
         for file in intent.files:
             if file.name in outcome.refused or outcome.given_up is None:
                 refused = outcome.refused.get(file.name)
-                rows[file.name] = (file.name, file.size, file.modified, file.digest, intent.number, refused)
+                definition = None if refused is None else intent.definition
+                rows[file.name] = (
+                    *(file.name, file.size, file.modified, file.digest),
+                    *(intent.number, refused, definition),
+                )
     columns = list(zip(*rows.values(), strict=True)) or [()] * len(SETTLED)
     arrays = [column(values, field.type) for values, field in zip(columns, SETTLED, strict=True)]
     return pa.Table.from_arrays(arrays, schema=SETTLED)
@@ -123,7 +127,8 @@ class FileStates:
         new: files to load, as ``landing.LISTING``.
         waiting: files that may still be growing.
         changed: by name, the batch of each loaded file whose content has changed since.
-        refused: by name, the message of each refused file that has not changed since.
+        refused: by name, the message of each refused file, if neither the file nor the source's definition has changed
+            since.
     """
 
     new: pa.Table
@@ -139,6 +144,7 @@ def sort_files(
     now: int,
     settle: int,
     digest: Callable[[SourceFile], Fingerprint | None],
+    definition: str,
 ) -> FileStates:
     """Sort files of the landing folder by state.
 
@@ -150,21 +156,23 @@ def sort_files(
         digest: reads a whole file, and returns its fingerprint; None: the file has changed since the listing. It is
             called only for a file without an ETag, if a file of the same name and size, with another modification time,
             was loaded or refused before.
+        definition: the source's definition. A file that was refused by another definition is new.
     """
     age = pc.abs(pc.subtract(files["modified"], literal(now, pa.int64())))
     is_waiting = pc.less(age, literal(settle, pa.int64()))
     is_known = pc.is_valid(settled["batch"])
     is_same = _is_same(files, settled, pc.and_(is_known, pc.invert(is_waiting)), digest)
     is_refused = pc.is_valid(settled["refused"])
-    is_new = pc.or_(pc.invert(is_known), pc.and_(is_refused, pc.invert(is_same)))
+    is_defined_same = is_true(pc.equal(settled["definition"], literal(definition, pa.string())))
+    is_still_refused = pc.and_(is_refused, pc.and_(is_same, is_defined_same))
+    is_new = pc.or_(pc.invert(is_known), pc.and_(is_refused, pc.invert(is_still_refused)))
     is_ready = pc.invert(is_waiting)
     changed = pc.and_(is_ready, pc.and_(pc.invert(is_new), pc.invert(is_same)))
-    still_refused = pc.and_(is_ready, pc.and_(is_refused, is_same))
     return FileStates(
         files.filter(pc.and_(is_ready, is_new)),
         tuple(files["name"].filter(is_waiting).to_pylist()),
         _by_name(settled, "batch", changed),
-        _by_name(settled, "refused", still_refused),
+        _by_name(settled, "refused", pc.and_(is_ready, is_still_refused)),
     )
 
 

@@ -347,5 +347,5 @@ def _refusals(source_file: LandedFile, source_format: SourceFormat) -> Iterator[
         first_line = str(error).partition("\n")[0].rstrip(".")
         raise SourceRefusedError(
             f"{source_file.name} cannot be read as {source_format.encoding} CSV: {first_line}",
-            hint="Land the whole file again, in the encoding and dialect of the source",
+            hint="Land a complete file in its place, or correct the encoding and dialect of the source",
         ) from error

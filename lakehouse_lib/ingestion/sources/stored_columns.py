@@ -196,5 +196,5 @@ def refusals(source_file: LandedFile, kind: str) -> Iterator[None]:
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SourceRefusedError(
             f"{source_file.name} cannot be read as {kind}: {str(error).partition(chr(10))[0].rstrip('.')}",
-            hint="Land the whole file again",
+            hint="Land a complete file in its place",
         ) from error

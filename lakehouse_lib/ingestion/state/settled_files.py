@@ -21,6 +21,7 @@ from lakehouse_lib.errors import IngestError, ObjectNotFoundError
 from lakehouse_lib.store import ObjectStore
 
 #: A row for each file. ``refused``: the reason why the file was refused; null: it was loaded in ``batch``.
+#: ``definition``: the source's definition by which the file was refused; null for a loaded file, and in old segments.
 SETTLED = pa.schema(
     [
         pa.field("name", pa.string(), nullable=False),
@@ -29,6 +30,7 @@ SETTLED = pa.schema(
         pa.field("digest", pa.string(), nullable=False),
         pa.field("batch", pa.int64(), nullable=False),
         pa.field("refused", pa.string()),
+        pa.field("definition", pa.string()),
     ]
 )
 NONE_SETTLED = pa.Table.from_batches([], SETTLED)  # empty_table() would import pandas
@@ -113,7 +115,7 @@ class _OpenSegment:
         self._groups = {
             number: self._groups[number]
             if number in self._groups
-            else self._file.read_row_group(number).cast(SETTLED).combine_chunks()
+            else _with_definition(self._file.read_row_group(number)).combine_chunks()
             for number in needed
         }
         return pa.concat_tables([NONE_SETTLED, *(_between(group, first, last) for group in self._groups.values())])
@@ -135,15 +137,24 @@ def read_segment(store: ObjectStore, segment: Segment) -> pa.Table:
     """All rows of a segment."""
     file = _opened(store, segment)
     try:
-        return file.read().cast(SETTLED)
+        return _with_definition(file.read())
     finally:
         file.close(force=True)
+
+
+def _with_definition(rows: pa.Table) -> pa.Table:
+    """Rows of a segment as ``SETTLED``; old segments have no definitions."""
+    name = "definition"
+    if name not in rows.column_names:
+        rows = rows.append_column(name, pa.nulls(rows.num_rows, pa.string()))
+    return rows.cast(SETTLED)
 
 
 def segment_bytes(rows: pa.Table) -> bytes:
     """A segment of these rows, which are sorted by name."""
     sink = pa.BufferOutputStream()
-    options: dict[str, Any] = {"row_group_size": _GROUP_ROWS, "compression": "zstd", "use_dictionary": ["refused"]}
+    dictionaries = ["refused", "definition"]
+    options: dict[str, Any] = {"row_group_size": _GROUP_ROWS, "compression": "zstd", "use_dictionary": dictionaries}
     pq.write_table(rows, sink, **options)
     return bytes(sink.getvalue().to_pybytes())
 

@@ -75,6 +75,7 @@ class SourceState:
                         now=clock.now(),
                         settle=int(self._source.settle_seconds * 1000),
                         digest=self._landing.fingerprint,
+                        definition=self._source.definition,
                     )
                 )
         files = unite_states(parts)

@@ -40,8 +40,7 @@ def _fold_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settled(names: dict[str, int]) -> pa.Table:
     rows = [
-        {"name": name, "size": batch, "modified": 0, "digest": name, "batch": batch, "refused": None}
-        for name, batch in names.items()
+        {"name": name, "size": batch, "modified": 0, "digest": name, "batch": batch} for name, batch in names.items()
     ]
     return pa.Table.from_pylist(rows, schema=SETTLED)
 
@@ -356,8 +355,8 @@ def test_a_look_at_many_loaded_files_takes_little_more_than_reading_the_folders(
     folds, fold = Folds(store, "_ingest/erp"), Fold()
     for part in environment.source.open_landing().files():
         columns = [part["name"], part["size"], part["modified"], part["name"]]
-        batch, refused = pa.repeat(fold.through + 1, len(part)), pa.nulls(len(part), pa.string())
-        rows = pa.Table.from_arrays([*columns, batch, refused], schema=SETTLED)
+        batch, none = pa.repeat(fold.through + 1, len(part)), pa.nulls(len(part), pa.string())
+        rows = pa.Table.from_arrays([*columns, batch, none, none], schema=SETTLED)
         added = folds.add(fold, rows, through=fold.through + 1, loaded=None, watermark=None)
         assert added is not None
         fold = added

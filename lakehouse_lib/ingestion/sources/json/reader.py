@@ -87,7 +87,7 @@ def line_blocks(source_file: LandedFile) -> Iterator[bytes]:
                 yield lines
     except OSError as error:
         raise SourceRefusedError(
-            f"{source_file.name} cannot be read as JSON lines: {error}", hint="Land the whole file again"
+            f"{source_file.name} cannot be read as JSON lines: {error}", hint="Land a complete file in its place"
         ) from error
 
 
@@ -115,7 +115,7 @@ def element_blocks(source_file: LandedFile, source_format: SourceFormat) -> Iter
     except (OSError, UnicodeError, pa.ArrowInvalid) as error:
         raise SourceRefusedError(
             f"{source_file.name} cannot be read as a JSON array: {str(error).partition(chr(10))[0]}",
-            hint="Land the whole file again",
+            hint="Land a complete file in its place",
         ) from error
 
 

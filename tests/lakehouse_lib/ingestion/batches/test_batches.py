@@ -57,7 +57,7 @@ def states(
 
     table = listing(*files)
     settled = SettledFiles(open_store(Path("/nowhere")), (), state.recent).lookup(table["name"].combine_chunks())
-    return sort_files(table, settled, now=now, settle=settle, digest=fingerprint)
+    return sort_files(table, settled, now=now, settle=settle, digest=fingerprint, definition="")
 
 
 def names(table: pa.Table) -> list[str]:

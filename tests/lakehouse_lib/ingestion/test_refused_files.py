@@ -1,0 +1,82 @@
+"""Refused files: when a later run loads them, and when it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakehouse_lib.ingestion.load import Load
+from lakehouse_lib.ingestion.sources.source_format import SourceFormat
+from lakehouse_lib.ingestion.state import source_state
+from lakehouse_lib.schema import Field, Schema
+from tests.named_files import NamedFiles
+from tests.spark_jobs.loading import Shop
+
+NARROW = Schema([Field("id", "long")])
+WIDE = Schema([Field("id", "long"), Field("price", "double")])
+
+
+@pytest.mark.parametrize(
+    ("schema", "evolution"),
+    [(WIDE, "refuse"), (NARROW, "rescue"), (NARROW, "add_columns")],
+    ids=lambda value: str(value),
+)
+def test_a_refused_file_is_loaded_after_its_source_was_corrected(
+    tmp_path: Path, schema: Schema, evolution: str
+) -> None:
+    shop = Shop(tmp_path)
+    shop.land("a.csv", "1,2.5", header="id,price")
+    assert list(Load(shop.source(schema=NARROW)).run().refused) == ["a.csv"]
+    nothing = Load(shop.source(schema=NARROW)).nothing_to_do()
+    assert nothing is not None
+    assert list(nothing.refused) == ["a.csv"]
+    corrected = shop.source(schema=schema, format=SourceFormat("csv", evolution=evolution))
+    result = Load(corrected).run()
+    assert (dict(result.refused), shop.ids()) == ({}, [1])
+    assert Load(corrected).nothing_to_do() is not None
+
+
+def test_a_file_that_a_new_definition_refuses_again_stays_refused(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.land("a.csv", "1,2.5,x", header="id,price,more")
+    for schema in (NARROW, WIDE):
+        assert list(Load(shop.source(schema=schema)).run().refused) == ["a.csv"]
+        nothing = Load(shop.source(schema=schema)).nothing_to_do()
+        assert nothing is not None
+        assert list(nothing.refused) == ["a.csv"]
+
+
+def test_a_refused_file_whose_columns_no_table_can_have_is_not_tried_by_each_run(tmp_path: Path) -> None:
+    """The intent of its batch has its new column, and the table does not get this column."""
+    source = Shop(tmp_path).source(schema=NARROW, format=SourceFormat("csv", evolution="add_columns"))
+    (tmp_path / "landing/a.csv").write_text('id,more\n1,2\n3,"4')
+    assert list(Load(source).run().refused) == ["a.csv"]
+    assert Load(source).nothing_to_do() is not None
+
+
+def test_a_folded_refusal_has_its_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_state, "_MOST_BATCHES", 1)
+    world = NamedFiles(tmp_path)
+    world.land("a.csv", "x.csv")
+    world.run()
+    assert list(world.state()[0].look().refused) == ["x.csv"]
+    world.source = replace(world.source, format=SourceFormat("csv", delimiter=";"))
+    assert world.state()[0].look().new["name"].to_pylist() == ["x.csv"]
+
+
+def test_a_refusal_of_a_segment_without_definitions_is_tried_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_state, "_MOST_BATCHES", 1)
+    world = NamedFiles(tmp_path)
+    world.land("a.csv", "x.csv")
+    world.run()
+    (segment,) = (tmp_path / "table/_ingest/erp/settled").iterdir()
+    pq.write_table(pq.read_table(segment).drop_columns(["definition"]), segment)
+    world.run()
+    state = world.state()[0]
+    assert state.history.next_number == 2
+    assert list(state.look().refused) == ["x.csv"]
