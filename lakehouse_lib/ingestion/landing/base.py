@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from lakehouse_lib.ingestion.file_part import FilePart
+from lakehouse_lib.ingestion.landing.content import Content, unreadable
 
 #: A listing: a row for each file. ``size`` in bytes, ``modified`` in ms since the epoch, ``tag`` as in ``SourceFile``.
 LISTING = pa.schema(
@@ -122,11 +124,13 @@ class LandedFile:
 
     Attributes:
         part: the part that is read; None: the whole file.
+        on_read: called with the number of bytes of each read; None: reads are not counted.
     """
 
     landing: Landing
     file: Fingerprint
     part: FilePart | None = None
+    on_read: Callable[[int], object] | None = None
 
     @property
     def name(self) -> str:
@@ -141,8 +145,27 @@ class LandedFile:
         """Whether the row group or stripe ``chunk`` of ``count`` in the file is read."""
         return self.part is None or self.part.has_chunk(chunk, count, self.file.size)
 
-    def open(self) -> pa.NativeFile:
-        return self.landing.open(self.file)
+    @contextmanager
+    def open(self) -> Iterator[pa.NativeFile]:
+        """Open the file for random access.
+
+        Raises:
+            LandingError: the file cannot be opened or read. If it has changed, this may be the reason.
+            StoreError: the object store fails.
+            OSError: only from pyarrow, about the content.
+        """
+        try:
+            opened = self.landing.open(self.file)
+        except OSError as error:
+            raise unreadable(self.name, error) from error
+        content = Content(self.name, opened, self.on_read)
+        with pa.PythonFile(content, "r") as source:
+            try:
+                yield source
+            except Exception as error:
+                if content.error is None or content.error is error:
+                    raise
+                raise content.error from error
 
     def is_changed(self) -> bool:
         return is_changed(self.landing, self.file)

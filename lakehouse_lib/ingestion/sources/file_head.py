@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow.parquet as pq
 
-from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.errors import LandingError, SourceRefusedError
 from lakehouse_lib.ingestion.file_part import FilePart
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.sources.csv import header_names
@@ -53,5 +53,5 @@ def read_head(source_file: LandedFile, source_format: SourceFormat) -> FileHead 
             names = header_names(head, source_format)
             return FileHead(tuple(names) if source_format.header else ())
         return FileHead() if has_object(head, source_format) else None
-    except (OSError, SourceRefusedError):
+    except (LandingError, SourceRefusedError):
         return None

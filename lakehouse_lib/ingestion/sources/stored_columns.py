@@ -190,7 +190,7 @@ def _fits(actual: pa.DataType, expected: pa.DataType) -> bool:
 
 @contextmanager
 def refusals(source_file: LandedFile, kind: str) -> Iterator[None]:
-    """Raise SourceRefusedError for an error of pyarrow in the ``with`` block; ``kind`` is the name of the format."""
+    """Raise SourceRefusedError for an error of pyarrow about the content; ``kind`` is the name of the format."""
     try:
         yield
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

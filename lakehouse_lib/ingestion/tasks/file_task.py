@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.task_results import delete_files, result_of
 from lakehouse_lib.engine.parquet.writer import write_rows
-from lakehouse_lib.errors import SourceRefusedError
+from lakehouse_lib.errors import LandingError, SourceRefusedError
 from lakehouse_lib.ingestion.file_part import FilePart
 from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing
 from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
@@ -251,8 +251,8 @@ def _together(task: FileTask, group: Sequence[Fingerprint]) -> Sequence[tuple[Fi
             _check_unchanged(file)
         try:
             block = task.parser.read_together(files, Origin(task.source, task.batch, ""))
-        except SourceRefusedError:
-            block = None  # the files are parsed one by one, which shows which file is refused
+        except (LandingError, SourceRefusedError):
+            block = None  # the files are parsed one by one, which shows which file is unreadable or refused
         if block is not None:
             for file in files:
                 _check_unchanged(file)
@@ -280,7 +280,7 @@ def _read(task: FileTask, file: Fingerprint, threads: int) -> Iterator[ParsedBlo
     _check_unchanged(source_file)
     try:
         yield from task.parser.read(source_file, Origin(task.source, task.batch, file.name), threads)
-    except SourceRefusedError:
+    except (LandingError, SourceRefusedError):
         _check_unchanged(source_file)  # a file that is still being written looks damaged; it is not refused
         raise
     _check_unchanged(source_file)

@@ -174,7 +174,7 @@ def test_an_object_that_is_replaced_while_it_is_read_is_never_mixed_with_its_suc
     with bucket.file("a").open() as file:
         assert file.read(10) == b"1" * 10
         bucket.land("a", b"2" * (9 << 20))
-        with pytest.raises(OSError, match="replaced or deleted while it was read"):
+        with pytest.raises(LandingError, match="replaced or deleted while it was read"):
             file.read()
 
 
