@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.sources.blocks import TypedBlock, refusal
+from lakehouse_lib.ingestion.sources.row_blocks import row_blocks
 from lakehouse_lib.ingestion.sources.stored_columns import plain_values, refusals, type_mismatches, typed_block
-
-_ROWS = 65_536
 
 
 def orc_head(source_file: LandedFile) -> tuple[pa.Schema, int]:
@@ -51,8 +50,8 @@ def read_orc(
             if not source_file.has_chunk(number, file.nstripes):
                 continue
             stripe = file.read_stripe(number, columns=names)
-            for start in range(0, stripe.num_rows, _ROWS):
-                yield partial(_converted, stripe.slice(start, _ROWS), stored, source_file, schema)
+            for rows in row_blocks([stripe]):
+                yield partial(_converted, rows, stored, source_file, schema)
 
 
 def _converted(rows: pa.RecordBatch, stored: pa.Schema, source_file: LandedFile, schema: pa.Schema) -> TypedBlock:

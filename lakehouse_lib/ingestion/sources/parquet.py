@@ -17,9 +17,15 @@ from lakehouse_lib.engine.parquet.reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.sources.blocks import TypedBlock, refusal
+from lakehouse_lib.ingestion.sources.row_blocks import MOST_BYTES, row_blocks
 from lakehouse_lib.ingestion.sources.stored_columns import plain_values, refusals, type_mismatches, typed_block
 
-_ROWS = 65_536
+#: The largest number of rows that are decoded at a time. A dictionary hides how wide they are.
+_DECODED_ROWS = 2048
+#: The largest size of compressed row groups that are read in a few requests.
+_WHOLE_GROUP = 32 << 20
+#: The bytes of a value in memory, by physical type; of other types, the size in the file is used.
+_WIDTHS = {"INT64": 8, "DOUBLE": 8, "INT96": 8, "INT32": 4, "FLOAT": 4}
 
 
 def parquet_head(source_file: LandedFile) -> tuple[pa.Schema, int]:
@@ -41,19 +47,44 @@ def read_parquet(
         SourceRefusedError: the columns or their types do not fit the schema, the file is not complete, or it has
             timestamps of the hybrid calendar in a time zone other than UTC. The functions raise it, too.
     """
-    with (
-        refusals(source_file, "Parquet"),
-        source_file.open() as source,
-        DataFile(source, coerce_int96_timestamp_unit="us") as file,
-    ):
+    with refusals(source_file, "Parquet"), source_file.open() as source:
+        metadata = pq.ParquetFile(source).metadata
+        size = _buffer_size(metadata)
+        options = {"metadata": metadata, "buffer_size": size, "pre_buffer": not size}
+        file = DataFile(source, coerce_int96_timestamp_unit="us", **options)
         stored = with_int96_in_utc(file.schema_arrow, file.metadata)
         mismatches = type_mismatches(schema, stored, may_lack=may_lack)
         if mismatches:
             raise refusal(source_file.name, mismatches)
         count = file.num_row_groups
         groups = [number for number in range(count) if source_file.has_chunk(number, count)]
-        for batch in file.iter_batches(_ROWS, row_groups=groups):
+        batches = (batch for number in groups for batch in _decoded(file, number))
+        for batch in row_blocks(batches):
             yield partial(_converted, batch, stored, file, source_file, schema)
+
+
+def _buffer_size(metadata: pq.FileMetaData) -> int:
+    """The bytes of a buffer for each column, through which row groups are read; 0: they are small and read whole."""
+    sizes = [
+        sum(group.column(number).total_compressed_size for number in range(group.num_columns))
+        for group in map(metadata.row_group, range(metadata.num_row_groups))
+    ]
+    if max(sizes, default=0) <= _WHOLE_GROUP:
+        return 0
+    return int(max(1 << 16, _WHOLE_GROUP // metadata.num_columns))
+
+
+def _decoded(file: DataFile, number: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a row group, without dictionaries, in batches that are small in memory."""
+    group = file.metadata.row_group(number)
+    columns = map(group.column, range(group.num_columns))
+    size = sum(
+        max(column.total_uncompressed_size, _WIDTHS.get(column.physical_type, 0) * column.num_values)
+        for column in columns
+    )
+    rows = max(1, min(_DECODED_ROWS, MOST_BYTES * group.num_rows // max(1, size)))
+    for batch in file.iter_batches(rows, row_groups=[number]):
+        yield pa.RecordBatch.from_arrays([plain_values(column) for column in batch.columns], batch.schema.names)
 
 
 def _converted(
@@ -61,9 +92,8 @@ def _converted(
 ) -> TypedBlock:
     with refusals(source_file, "Parquet"):
         columns = {
-            name: _to_proleptic_gregorian(plain_values(batch.column(name)), name, file, source_file.name)
-            for name in schema.names
-            if name in stored.names
+            name: _to_proleptic_gregorian(column, name, file, source_file.name)
+            for name, column in zip(stored.names, batch.columns, strict=True)
         }
         return typed_block(columns, stored, schema, batch.num_rows)
 

@@ -26,8 +26,6 @@ from lakehouse_lib.ingestion.quarantine import LINE_COLUMN, RULES_COLUMN, broken
 from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, no_files
 from lakehouse_lib.ingestion.tasks.rejected_rows import RejectedRows
 
-_ROWS = 1 << 16
-
 
 @dataclass(frozen=True)
 class ApartTask:
@@ -90,7 +88,7 @@ def _passing(task: ApartTask, rejected: RejectedRows) -> Iterator[pa.RecordBatch
     assert suite is not None
     schema = of_file.parser.schema
     with of_file.target.store.open_input(task.path) as source:
-        for batch in pq.ParquetFile(source).iter_batches(_ROWS):
+        for batch in _blocks(pq.ParquetFile(source)):
             broken = violations(suite.row_rules, batch.column(RULES_COLUMN), task.broken)
             breaks = flags_of(pc.greater(pc.list_value_length(broken), literal(0, pa.int32())))
             rounds = np.where(breaks, 0, len(task.rounds) if task.rounds else 1)
@@ -105,6 +103,12 @@ def _passing(task: ApartTask, rejected: RejectedRows) -> Iterator[pa.RecordBatch
                 rejected.add(broken_rows(schema, of_file.source, of_file.batch, rows, broken.take(failing)))
             passes = np.flatnonzero(rounds == (len(task.rounds) or 1))
             yield batch.take(int64s(passes)).select(schema.names)
+
+
+def _blocks(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """The rows in the blocks in which they were set apart, because each block fits into memory."""
+    for number in range(file.num_row_groups):
+        yield from file.read_row_group(number).combine_chunks().to_batches()
 
 
 def _refused(suite: Translation, keys: Sequence[pa.Table], batch: pa.RecordBatch) -> NDArray[np.bool_]:

@@ -7,12 +7,18 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from lakehouse_lib.arrow.values import int64s, literal
 from lakehouse_lib.errors import SourceRefusedError
 from lakehouse_lib.ingestion.inference import additions
 from lakehouse_lib.ingestion.load import Load
@@ -84,6 +90,56 @@ def test_a_task_needs_less_than_512_mib(tmp_path: Path, name: str) -> None:
         file.write(pack(header))
         for _ in range(_SIZE):
             file.write(pack(rows))
+    fields = [("id", "long"), ("price", "double"), ("note", "string")]
+    assert _load_in_a_child(tmp_path, name, fields) == _SIZE * (_MIB // len(row))
+
+
+def wide_text(narrow: int) -> pa.Array:
+    """Text of 8 KiB in 66,000 rows, after this number of narrow rows."""
+    return pa.array(["x", "wide" * 2048]).take(int64s([0] * narrow + [1] * 66_000))
+
+
+def long_lists() -> pa.Array:
+    """2,500 lists of 20,000 zeros."""
+    offsets = pa.array(range(0, 20_000 * 2500 + 1, 20_000), pa.int32())
+    return pa.ListArray.from_arrays(offsets, np.zeros(20_000 * 2500, np.int64))
+
+
+def unequal_texts() -> pa.Array:
+    """600,000 texts of a kilobyte, all different."""
+    return pc.binary_join_element_wise(
+        literal("y" * 1000, pa.string()), pa.array(range(600_000)).cast(pa.string()), "-"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("column", "options"),
+    [
+        pytest.param(lambda: wide_text(60_000), {}, id="dictionary"),
+        pytest.param(lambda: wide_text(0), {"use_dictionary": False}, id="plain"),
+        pytest.param(lambda: wide_text(0).dictionary_encode(), {}, id="categories"),
+        pytest.param(long_lists, {}, id="lists"),
+        pytest.param(unequal_texts, {"use_dictionary": False, "compression": "none"}, id="large row group"),
+    ],
+)
+def test_a_task_that_reads_a_parquet_file_needs_less_than_512_mib(
+    tmp_path: Path, column: Callable[[], pa.Array], options: dict[str, Any]
+) -> None:
+    (tmp_path / "landing").mkdir()
+    rows = pa.table({"note": column()})
+    pq.write_table(
+        rows, tmp_path / "landing/a.parquet", **{"compression": "zstd", "row_group_size": len(rows), **options}
+    )
+    is_list = pa.types.is_list(rows.schema.field(0).type)
+    kind = {"type": "array", "elementType": "long", "containsNull": True} if is_list else "string"
+    count = len(rows)
+    del rows
+    assert _load_in_a_child(tmp_path, "a.parquet", [("note", kind)]) == count
+
+
+def _load_in_a_child(folder: Path, name: str, fields: list[tuple[str, Any]]) -> int:
+    """Load a file in a child process that needs less than 512 MiB; returns the number of its rows."""
     program = textwrap.dedent(
         """
         import sys
@@ -98,10 +154,9 @@ def test_a_task_needs_less_than_512_mib(tmp_path: Path, name: str) -> None:
         print(result.batches[0]["rows_loaded"], status.split("VmHWM:")[1].split()[0])
         """
     )
-    fields = [("id", "long"), ("price", "double"), ("note", "string")]
     schema = {"type": "struct", "fields": [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in fields]}
-    command = [sys.executable, "-c", program, str(tmp_path), name.split(".")[1], json.dumps(schema)]
+    command = [sys.executable, "-c", program, str(folder), name.split(".")[1], json.dumps(schema)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     rows_loaded, kibibytes = map(int, done.stdout.split())
-    assert rows_loaded == _SIZE * (_MIB // len(row))
     assert kibibytes < 512 << 10
+    return rows_loaded
