@@ -148,7 +148,7 @@ class Load:
         Args:
             spark: judges and writes the rows that need Spark, and runs the tasks of large batches; None: this process
                 does everything.
-            on_progress: called with the files, bytes and rows when a file task ends.
+            on_progress: called with the files, bytes and rows that were read; on a cluster, only when a task ends.
 
         Raises:
             UnsupportedFeatureError: the rows need Spark, and ``spark`` is None.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from lakehouse_lib.ingestion.tasks.apart_task import ApartTask, settle_rows
 from lakehouse_lib.ingestion.tasks.file_task import FileTask, TaskResult, discard_results, load_files, no_files
 from lakehouse_lib.ingestion.tasks.parse import Parser
 from lakehouse_lib.ingestion.tasks.part_rejects import PartRejects, write_rejects
+from lakehouse_lib.ingestion.tasks.read_progress import ReadProgress
 from lakehouse_lib.ingestion.tasks.suite_findings import (
     broken_row_rules,
     broken_table_rules,
@@ -249,10 +251,18 @@ class BatchWriter:
             )
             for place, (group, part) in enumerate(shares)
         ]
-        written = self._assembled(tasks, self._run(load_files, tasks, tasks[0], self._on_task(tasks)))
-        if self.counter is not None:
-            self.counter.add_rows(written.rows + written.rejected)
-        return written
+        return self._assembled(tasks, self._loaded(tasks))
+
+    def _loaded(self, tasks: Sequence[FileTask]) -> list[TaskResult]:
+        if self.counter is None:
+            return self._run(load_files, tasks, tasks[0])
+        progress = ReadProgress(self.counter, [(task.files, task.part) for task in tasks])
+        if self.engine.name == ArrowEngine.name:
+            return self._run(partial(load_files, progress=progress), tasks, tasks[0])
+        results = self._run(load_files, tasks, tasks[0], progress.end_task)
+        for task, result in zip(tasks, results, strict=True):
+            progress.set_rows(task.staging, result.rows_read)
+        return results
 
     def _parts(self, landing: Landing, files: Sequence[Fingerprint]) -> list[tuple[Fingerprint, FilePart]]:
         """The parts of the files that are split over tasks."""
@@ -357,26 +367,6 @@ class BatchWriter:
             discard_results(written.task, [new])
             raise
         return replace(written, results=[*written.results, new], broken=verdict.broken)
-
-    def _on_task(self, tasks: Sequence[FileTask]) -> OnTask | None:
-        """A function that counts each file when the last task that reads it ends; None: the load has no observer."""
-        counter, waiting = self.counter, dict(enumerate(tasks))
-        if counter is None:
-            return None
-        tasks_left: dict[str, int] = {}
-        for task in tasks:
-            tasks_left.update({file.name: tasks_left.get(file.name, 0) + 1 for file in task.files})
-
-        def count(number: int) -> None:
-            task = waiting.pop(number, None)  # a repeated task ends twice
-            if task is None:
-                return
-            size = sum(file.size for file in task.files) if task.part is None else task.part.end - task.part.begin
-            for file in task.files:
-                tasks_left[file.name] -= 1
-            counter.add(sum(not tasks_left[file.name] for file in task.files), size)
-
-        return count
 
     def _run(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from lakehouse_lib.ingestion.landing import Fingerprint, LandedFile, Landing
 from lakehouse_lib.ingestion.quarantine import Origin, quarantine_schema
 from lakehouse_lib.ingestion.sources.compression import codec_of
 from lakehouse_lib.ingestion.tasks.parse import ParsedBlock, Parser
+from lakehouse_lib.ingestion.tasks.read_progress import ReadProgress
 from lakehouse_lib.ingestion.tasks.rejected_rows import RejectedRows
 from lakehouse_lib.ingestion.tasks.staged_file import StagedFile
 from lakehouse_lib.ingestion.tasks.suite_findings import Findings, sum_of
@@ -89,6 +91,7 @@ class TaskResult:
         staged: the path of the staged rows; None: there are none.
         apart: the path of the rows that are set apart (``suite_findings``); None: there are none.
         findings: the findings of the suite about the rows; None: the suite was not applied.
+        rows_read: the number of rows that were read: valid rows, rejected rows, and rows that are set apart.
         lines: the number of lines that were read, if the task has a part of a file; else 0.
         unplaced: the path of rejected rows with provisional lines (``file_part``); None: there are none.
     """
@@ -102,13 +105,18 @@ class TaskResult:
     staged: str | None = None
     apart: str | None = None
     findings: Findings | None = None
+    rows_read: int = 0
     lines: int = 0
     unplaced: str | None = None
 
 
-def load_files(task: FileTask) -> pa.Table:
-    """Run a file task; the result is a ``TaskResult`` (RESULT_SCHEMA)."""
-    return result_of(lambda: _load(task))
+def load_files(task: FileTask, progress: ReadProgress | None = None) -> pa.Table:
+    """Run a file task; the result is a ``TaskResult`` (RESULT_SCHEMA).
+
+    Args:
+        progress: counts files, bytes and rows while they are read; None: nothing counts them.
+    """
+    return result_of(lambda: _load(task, progress))
 
 
 def discard_results(task: FileTask, results: Sequence[TaskResult]) -> None:
@@ -125,11 +133,11 @@ class _RefusedLateError(Exception):
     """A file was refused after rows of it were written; the task starts again without the file."""
 
 
-def _load(task: FileTask) -> TaskResult:
+def _load(task: FileTask, progress: ReadProgress | None) -> TaskResult:
     refused: dict[str, str] = {}
     while True:
         try:
-            return _Run(task, refused).result()
+            return _Run(task, refused, progress).result()
         except _ChangedError as error:
             return TaskResult(changed=[str(error)])
         except _RefusedLateError:
@@ -139,10 +147,12 @@ def _load(task: FileTask) -> TaskResult:
 class _Run:
     """One run over the files that are not in ``refused``. It adds the files that it refuses to ``refused``."""
 
-    def __init__(self, task: FileTask, refused: dict[str, str]) -> None:
+    def __init__(self, task: FileTask, refused: dict[str, str], progress: ReadProgress | None) -> None:
         self._task = task
         self._refused = refused
+        self._progress = progress
         self._rows = 0
+        self._rows_read = 0
         self._lines = 0
         self._unplaced = 0
         self._findings: list[Findings] = []
@@ -178,6 +188,7 @@ class _Run:
             staged=staged.path,
             apart=apart.path,
             findings=None if task.parser.suite is None else sum_of(task.parser.suite, self._findings),
+            rows_read=self._rows_read,
             lines=0 if task.part is None else self._lines,
             unplaced=unplaced.path,
         )
@@ -186,7 +197,10 @@ class _Run:
         """The blocks of all files. Their rejected rows, and their rows that are set apart, go to the three writers."""
         for block in self._parsed():
             self._rows += block.rows.num_rows
+            self._rows_read += block.row_count
             self._lines += block.line_count
+            if self._progress is not None:
+                self._progress.set_rows(self._task.staging, self._rows_read)
             if self._task.stages_rejected:
                 self._unplaced += len(block.rejected)
                 for batch in block.rejected.combine_chunks().to_batches():
@@ -205,7 +219,10 @@ class _Run:
         large = [file for file in files if file.size > _SMALL_FILE or task.part is not None]
         small = [file for file in files if file.size <= _SMALL_FILE and task.part is None]
         groups = _groups(small)
-        for wholes in map_in_threads(lambda group: _together(task, group), groups, task.threads, ahead=task.threads):
+        progress = self._progress
+        for wholes in map_in_threads(
+            lambda group: _together(task, group, progress), groups, task.threads, ahead=task.threads
+        ):
             for file, blocks in wholes:
                 if isinstance(blocks, SourceRefusedError):
                     self._refused[file.name] = blocks.description
@@ -216,7 +233,7 @@ class _Run:
         for file in large:
             is_written = False
             try:
-                for block in _read(task, file, task.threads):
+                for block in _read(task, file, task.threads, progress):
                     yield block
                     is_written = True
             except SourceRefusedError as error:
@@ -240,7 +257,9 @@ def _groups(files: Sequence[Fingerprint]) -> Iterator[list[Fingerprint]]:
         yield group
 
 
-def _together(task: FileTask, group: Sequence[Fingerprint]) -> Sequence[tuple[Fingerprint, _Whole]]:
+def _together(
+    task: FileTask, group: Sequence[Fingerprint], progress: ReadProgress | None
+) -> Sequence[tuple[Fingerprint, _Whole]]:
     """Each file of a group with its blocks, as of ``_whole``.
 
     If the group can be parsed together, the result is the first file with the block of all files.
@@ -256,15 +275,16 @@ def _together(task: FileTask, group: Sequence[Fingerprint]) -> Sequence[tuple[Fi
         if block is not None:
             for file in files:
                 _check_unchanged(file)
+                _end_file(progress, file.name)
             return [(group[0], [block])]
-    return [(file, _whole(task, file)) for file in group]
+    return [(file, _whole(task, file, progress)) for file in group]
 
 
-def _whole(task: FileTask, file: Fingerprint) -> _Whole:
+def _whole(task: FileTask, file: Fingerprint, progress: ReadProgress | None) -> _Whole:
     """All blocks of a file, or the error that refuses it; None: its rows take too much memory."""
     blocks, size = [], 0
     try:
-        for block in _read(task, file, 0):
+        for block in _read(task, file, 0, progress):
             size += block.size
             if size > _WHOLE_BYTES:
                 return None
@@ -274,16 +294,24 @@ def _whole(task: FileTask, file: Fingerprint) -> _Whole:
     return blocks
 
 
-def _read(task: FileTask, file: Fingerprint, threads: int) -> Iterator[ParsedBlock]:
+def _read(task: FileTask, file: Fingerprint, threads: int, progress: ReadProgress | None) -> Iterator[ParsedBlock]:
     """The blocks of a file, which is compared with its fingerprint before and after it is read."""
-    source_file = LandedFile(task.landing, file, task.part)
+    on_read = None if progress is None else partial(progress.read, file.name)
+    source_file = LandedFile(task.landing, file, task.part, on_read)
     _check_unchanged(source_file)
     try:
         yield from task.parser.read(source_file, Origin(task.source, task.batch, file.name), threads)
     except (LandingError, SourceRefusedError):
         _check_unchanged(source_file)  # a file that is still being written looks damaged; it is not refused
+        _end_file(progress, file.name)
         raise
     _check_unchanged(source_file)
+    _end_file(progress, file.name)
+
+
+def _end_file(progress: ReadProgress | None, name: str) -> None:
+    if progress is not None:
+        progress.end_file(name)
 
 
 def _check_unchanged(source_file: LandedFile) -> None:

@@ -313,6 +313,11 @@ class ParsedBlock:
         return with_origin(self.rows, *self.origins.of(self.lines()), schema)
 
     @property
+    def row_count(self) -> int:
+        """The number of its rows: valid, rejected and set apart."""
+        return int(self.rows.num_rows + self.rejected.num_rows + (0 if self.apart is None else self.apart.num_rows))
+
+    @property
     def size(self) -> int:
         """Its size in memory, in bytes."""
         return int(self.rows.nbytes + self.rejected.nbytes + (0 if self.apart is None else self.apart.nbytes))
