@@ -130,7 +130,7 @@ class _ChangedError(Exception):
 
 
 class _RefusedLateError(Exception):
-    """A file was refused after rows of it were written; the task starts again without the file."""
+    """Files were refused after rows of one were written; the task starts again without the refused files."""
 
 
 def _load(task: FileTask, progress: ReadProgress | None) -> TaskResult:
@@ -230,16 +230,19 @@ class _Run:
                     large.append(file)
                 else:
                     yield from blocks
+        has_rows_of_refused = False
         for file in large:
             is_written = False
             try:
                 for block in _read(task, file, task.threads, progress):
-                    yield block
+                    if not has_rows_of_refused:  # else the rest is only checked, so that the task starts again once
+                        yield block
                     is_written = True
             except SourceRefusedError as error:
                 self._refused[file.name] = error.description
-                if is_written:
-                    raise _RefusedLateError from error
+                has_rows_of_refused |= is_written
+        if has_rows_of_refused:
+            raise _RefusedLateError
 
 
 def _groups(files: Sequence[Fingerprint]) -> Iterator[list[Fingerprint]]:

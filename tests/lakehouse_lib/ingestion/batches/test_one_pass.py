@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from lakehouse_lib.ingestion.batches import files as batch_files
 from lakehouse_lib.ingestion.batches.batch import Batch
 from lakehouse_lib.ingestion.batches.shares import task_groups
 from lakehouse_lib.ingestion.landing import Fingerprint
+from lakehouse_lib.ingestion.landing.folder import LandingFolder
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.tasks import file_task
@@ -131,6 +133,29 @@ def test_a_file_that_is_refused_at_its_end_does_not_affect_other_files(
     assert shop.ids() == [*range(20), *range(40, 50)]
     assert shop.quarantined() == [("a.csv", 22, "id", "not a valid long")]
     assert result.batches[0]["rows_loaded"] == 30
+    assert orphans(shop) == set()
+
+
+def test_files_that_are_refused_at_their_ends_are_found_in_one_more_pass(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_task, "_SMALL_FILE", 0)
+    monkeypatch.setattr("lakehouse_lib.ingestion.sources.records.BLOCK_SIZE", 64)
+    opened: Counter[str] = Counter()
+    open_file = LandingFolder.open
+
+    def open_counted(folder: LandingFolder, file: Fingerprint) -> pa.NativeFile:
+        opened[file.name] += 1
+        return open_file(folder, file)
+
+    monkeypatch.setattr(LandingFolder, "open", open_counted)
+    for number in range(9):
+        end = ['0,5,"open'] if number % 3 == 1 else []
+        shop.land(f"{number}.csv", *(f"{row},5,x" for row in range(number * 20, number * 20 + 20)), *end)
+    result = Load(shop.source(files_per_batch=9)).run()
+    assert set(result.refused) == {"1.csv", "4.csv", "7.csv"}
+    assert shop.ids() == [row for row in range(180) if row // 20 % 3 != 1]
+    assert max(opened.values()) == 2
     assert orphans(shop) == set()
 
 
