@@ -1,4 +1,4 @@
-"""Work in threads, and locks that are free after a fork."""
+"""Work in threads, the number of processors for them, and locks that are free after a fork."""
 
 from __future__ import annotations
 
@@ -8,10 +8,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
+from pathlib import Path
 from typing import TypeVar
+
+#: The CPU limit of this container (cgroup v2): microseconds of CPU time, or ``max``, in each period of microseconds.
+_CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+
+
+def processors() -> int:
+    """The number of processors that this process may use: those of its affinity, but not more than its CPU limit."""
+    available = len(os.sched_getaffinity(0))
+    try:
+        quota, period = _CPU_LIMIT.read_text().split()
+    except (OSError, ValueError):  # not in a cgroup v2 with a limit
+        return available
+    return available if quota == "max" else max(1, min(available, -(-int(quota) // int(period))))
 
 
 def map_in_threads(

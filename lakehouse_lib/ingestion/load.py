@@ -3,7 +3,7 @@
 The steps of batch N:
 
 1. The intent is put if absent: the files, their digests, and the rules.
-2. File tasks read the files once, and write valid rows into data files of the table, and rejected rows into data files
+2. File tasks read the files, and write valid rows into data files of the table, and rejected rows into data files
    of the quarantine. No version refers to these files. Rows that only Spark can judge are staged first.
 3. The rejected rows are committed to the quarantine table, with a ``txn`` action of version N in the same commit. The
    application id of this ``txn`` consists of the source and the id of the intent log. If the quarantine table already
@@ -20,7 +20,6 @@ ConcurrentTransactionError.
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -57,7 +56,7 @@ from lakehouse_lib.protocol.table_properties import TRANSACTION_RETENTION
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.schema.rows.enforcement import is_computed
 from lakehouse_lib.store import ObjectStore, open_store
-from lakehouse_lib.threads import map_in_threads
+from lakehouse_lib.threads import map_in_threads, processors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -319,7 +318,7 @@ class Load:
                 return error.description
 
         fingerprints = []
-        threads = _READERS if self.landing.is_remote else len(os.sched_getaffinity(0))
+        threads = _READERS if self.landing.is_remote else processors()
         for file, answer in zip(files, map_in_threads(fingerprint, files, threads), strict=True):
             if isinstance(answer, str):
                 refused[file.name] = answer

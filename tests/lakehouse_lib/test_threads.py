@@ -7,7 +7,8 @@ import warnings
 
 import pytest
 
-from lakehouse_lib.threads import ProcessLock, map_in_threads
+from lakehouse_lib import threads
+from lakehouse_lib.threads import ProcessLock, map_in_threads, processors
 
 
 def test_results_come_in_the_order_of_the_items_from_all_threads():
@@ -124,3 +125,22 @@ def test_a_child_that_was_forked_while_its_thread_held_the_lock_releases_it():
         if os.getpid() != parent:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ("max 100000", 64),
+        ("200000 100000", 2),
+        ("150000 100000", 2),
+        ("5000 100000", 1),
+        ("9900000 100000", 64),
+        ("", 64),
+    ],
+)
+def test_the_processors_are_not_more_than_the_limit_of_the_container(monkeypatch, tmp_path, limit, expected):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64))
+    monkeypatch.setattr(threads, "_CPU_LIMIT", tmp_path / "cpu.max")
+    assert processors() == 64
+    (tmp_path / "cpu.max").write_text(f"{limit}\n")
+    assert processors() == expected

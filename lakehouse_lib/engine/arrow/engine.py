@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -28,7 +27,7 @@ from lakehouse_lib.expressions import Predicate, Value
 from lakehouse_lib.expressions.evaluate_arrow import check_renderable
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.threads import map_in_threads
+from lakehouse_lib.threads import map_in_threads, processors
 
 T = TypeVar("T")
 G = TypeVar("G")
@@ -56,7 +55,7 @@ class ArrowEngine:
                 f"parallelism is {parallelism!r}; expected a whole number of at least 1",
                 hint="Give the number of threads",
             )
-        self.parallelism = parallelism or len(os.sched_getaffinity(0))
+        self.parallelism = parallelism or processors()
 
     def __repr__(self) -> str:
         return f"ArrowEngine(parallelism={self.parallelism})"

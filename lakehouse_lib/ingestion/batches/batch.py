@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -45,6 +44,7 @@ from lakehouse_lib.operations.write.planned_write import PlannedWrite
 from lakehouse_lib.progress import Counter
 from lakehouse_lib.schema import Schema
 from lakehouse_lib.store import ObjectStore, open_store
+from lakehouse_lib.threads import processors
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 #: A batch of at most this many bytes is loaded by threads of this process, even if there is a Spark session. This takes
 #: about as long as the start of a session and of its workers.
-IN_PROCESS_BYTES = len(os.sched_getaffinity(0)) * (2 << 30)
+IN_PROCESS_BYTES = processors() * (2 << 30)
 #: The largest number of times that a batch is judged because concurrent commits may have added some of its keys.
 _MOST_ATTEMPTS = 100
 

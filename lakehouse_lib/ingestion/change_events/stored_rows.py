@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +12,7 @@ from lakehouse_lib.expressions import Predicate, conjoin, from_filters
 from lakehouse_lib.operations.dml.key_pruning import files_with_keys
 from lakehouse_lib.operations.dml.merge import key_filters
 from lakehouse_lib.snapshot import Snapshot
-from lakehouse_lib.threads import map_in_threads
+from lakehouse_lib.threads import map_in_threads, processors
 
 
 def rows_with_keys(snapshot: Snapshot, keys: pa.Table, columns: Sequence[str]) -> pa.Table:
@@ -28,7 +27,7 @@ def rows_with_keys(snapshot: Snapshot, keys: pa.Table, columns: Sequence[str]) -
     scan = Scan.of(snapshot, columns, predicate)
     pairs = [(name, name) for name in keys.column_names]
     files = files_with_keys(snapshot.prune(predicate), snapshot.layout, pairs, distinct)
-    threads = len(os.sched_getaffinity(0))
+    threads = processors()
     parts = []
     for rows in map_in_threads(lambda load: load(), scan.loads(files), threads, ahead=threads):
         places = positions(rows, distinct, keys.column_names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 #: Each thread holds a row group of a checkpoint in memory.
-_MOST_THREADS = min(os.cpu_count() or 1, 8)
+_MOST_THREADS = min(threads.processors(), 8)
 #: For fewer items a thread costs more than it saves.
 _INLINE = 3
 
