@@ -43,7 +43,7 @@ class SparkJudge:
         """The gate of a suite.
 
         Raises:
-            QualityError: the suite is not valid, or a pattern repeats a repetition.
+            QualityError: the suite is not valid, or a pattern may take hours.
         """
         key = json.dumps([schema.json(), suite], sort_keys=True)
         if key not in self._gates:
