@@ -30,7 +30,13 @@ from lakehouse_lib.ingestion.quarantine import FaultyRecords
 from lakehouse_lib.ingestion.sources.blocks import RawBlock, TextBlock, column_mismatches, refusal
 from lakehouse_lib.ingestion.sources.casts import decode_texts, mask
 from lakehouse_lib.ingestion.sources.compression import open_content
-from lakehouse_lib.ingestion.sources.records import after_lines, first_record, record_blocks, without_comments
+from lakehouse_lib.ingestion.sources.records import (
+    after_lines,
+    check_escapes,
+    first_record,
+    record_blocks,
+    without_comments,
+)
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 
 NOT_TEXT = "not valid {encoding} text"
@@ -149,6 +155,7 @@ def _parsed(block: _CsvBlock, source_format: SourceFormat, schema: pa.Schema) ->
         if not block.data:
             table = pa.Table.from_batches([], pa.schema([(name, pa.string()) for name in schema.names]))
         else:
+            check_escapes(block.data, source_format.delimiter, source_format.quote)
             try:
                 table, invalid = _table(block, source_format, schema, pa.string())
             except pa.ArrowInvalid:  # text that is not UTF-8 rejects its row and not the file

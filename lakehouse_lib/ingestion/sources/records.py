@@ -103,6 +103,27 @@ def without_comments(data: bytes, delimiter: str, quote: str, comment: str) -> t
     return b"".join(pieces), np.array(lines, np.int64)
 
 
+def check_escapes(data: bytes, delimiter: str, quote: str) -> None:
+    """Check that no quote inside a quoted field of some records is escaped by a backslash.
+
+    Raises:
+        pa.ArrowInvalid: a quoted field ends with a backslash and a quote, and other characters follow.
+    """
+    if not quote or b"\\" + quote.encode() not in data:
+        return
+    array = np.frombuffer(data, np.uint8)
+    if _is_regular(array, np.flatnonzero(array == ord(quote)), delimiter, quote):
+        return
+    ends = (b"", b"\r", b"\n", delimiter.encode())
+    for field in _fields_and_comments(delimiter, quote, "").finditer(data):
+        place = field.end()
+        if field["end"] and data[place - 2 : place - 1] == b"\\" and data[place : place + 1] not in ends:
+            text = excerpt(data[field.start() : place + 20].decode("utf-8", "replace"))
+            raise pa.ArrowInvalid(
+                f"the field {text} has a quote after a backslash; expected doubled quotes inside a quoted field"
+            )
+
+
 def after_lines(read: Callable[[int], bytes], count: int) -> Callable[[int], bytes]:
     """A function that reads a text, but not its first ``count`` lines.
 

@@ -263,3 +263,19 @@ def test_a_field_with_a_line_break_that_the_dialect_excludes(tmp_path: Path, tex
     dialect = replace(CSV, header=False, line_breaks=False)
     with pytest.raises(SourceRefusedError, match=re.escape(f"the record {record} has a quoted line break")):
         list(read_csv(landed(tmp_path / "a.csv"), dialect, TEXTS))
+
+
+@pytest.mark.parametrize("record", [r'"say \"hi\" now",2', r'1,"\"hi"', '"a\\""b\\"c",2'])
+def test_a_quote_that_a_backslash_escapes_refuses_the_file(tmp_path: Path, record: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"a,b\nx,y\n{record}\n")
+    with pytest.raises(SourceRefusedError, match=r"a\.csv .* has a quote after a backslash; expected doubled quotes"):
+        read(path, CSV)
+
+
+def test_backslashes_at_the_ends_of_fields_are_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('a,b\n"C:\\","D:\\"\n5" \\",x\\"y\n"{""k"": ""\\""v\\""""}",z')
+    assert read(path, CSV) == [(2, "C:\\", "D:\\"), (3, '5" \\"', 'x\\"y'), (4, '{"k": "\\"v\\""}', "z")]
+    path.write_text(r'"say \"hi\" now",2')
+    assert read(path, replace(CSV, quote="", header=False)) == [(1, r'"say \"hi\" now"', "2")]
