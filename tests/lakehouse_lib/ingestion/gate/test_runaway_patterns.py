@@ -38,7 +38,7 @@ def test_a_group_that_matches_in_several_ways_is_found(pattern: str) -> None:
         *(r"\(a+\)+", "[(a+)+]+", r"\Q(a+)+\E", "(a|b)+", "(?i)a+", "(a+){2}", "(", ")+", "[", "a{", ""),
     ],
 )
-def test_other_patterns_are_not(pattern: str) -> None:
+def test_other_patterns_are_accepted(pattern: str) -> None:
     assert not is_runaway(pattern)
 
 
@@ -67,7 +67,7 @@ def test_a_rule_with_such_a_pattern_in_its_row_condition_is_refused_by_name(cond
         check_patterns([Rule("slow", kind, {**arguments, "row_condition": condition}, "note")])
 
 
-def test_a_suite_that_spark_judges_is_refused_before_spark_does_anything() -> None:
+def test_a_suite_for_spark_is_refused_before_spark_starts() -> None:
     """The session is None, so whatever the gate did with it would fail otherwise."""
     suite = {
         "expectations": [
