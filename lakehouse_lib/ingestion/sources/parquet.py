@@ -17,7 +17,7 @@ from lakehouse_lib.engine.parquet.reader import DataFile
 from lakehouse_lib.errors import SourceRefusedError, UnsupportedFeatureError
 from lakehouse_lib.ingestion.landing import LandedFile
 from lakehouse_lib.ingestion.sources.blocks import TypedBlock, refusal
-from lakehouse_lib.ingestion.sources.row_blocks import MOST_BYTES, row_blocks
+from lakehouse_lib.ingestion.sources.row_blocks import most_bytes, row_blocks
 from lakehouse_lib.ingestion.sources.stored_columns import plain_values, refusals, type_mismatches, typed_block
 
 #: The largest number of rows that are decoded at a time. A dictionary hides how wide they are.
@@ -82,7 +82,7 @@ def _decoded(file: DataFile, number: int) -> Iterator[pa.RecordBatch]:
         max(column.total_uncompressed_size, _WIDTHS.get(column.physical_type, 0) * column.num_values)
         for column in columns
     )
-    rows = max(1, min(_DECODED_ROWS, MOST_BYTES * group.num_rows // max(1, size)))
+    rows = max(1, min(_DECODED_ROWS, most_bytes(group.num_columns) * group.num_rows // max(1, size)))
     for batch in file.iter_batches(rows, row_groups=[number]):
         yield pa.RecordBatch.from_arrays([plain_values(column) for column in batch.columns], batch.schema.names)
 

@@ -32,7 +32,7 @@ def test_a_refused_file_is_loaded_after_its_source_was_corrected(
     assert list(Load(shop.source(schema=NARROW)).run().refused) == ["a.csv"]
     nothing = Load(shop.source(schema=NARROW)).nothing_to_do()
     assert nothing is not None
-    assert list(nothing.refused) == ["a.csv"]
+    assert list(nothing.earlier_refusals) == ["a.csv"]
     corrected = shop.source(schema=schema, format=SourceFormat("csv", evolution=evolution))
     result = Load(corrected).run()
     assert (dict(result.refused), shop.ids()) == ({}, [1])
@@ -46,7 +46,7 @@ def test_a_file_that_a_new_definition_refuses_again_stays_refused(tmp_path: Path
         assert list(Load(shop.source(schema=schema)).run().refused) == ["a.csv"]
         nothing = Load(shop.source(schema=schema)).nothing_to_do()
         assert nothing is not None
-        assert list(nothing.refused) == ["a.csv"]
+        assert list(nothing.earlier_refusals) == ["a.csv"]
 
 
 def test_a_refused_file_whose_columns_no_table_can_have_is_not_tried_by_each_run(tmp_path: Path) -> None:
@@ -59,24 +59,24 @@ def test_a_refused_file_whose_columns_no_table_can_have_is_not_tried_by_each_run
 
 def test_a_folded_refusal_has_its_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_state, "_MOST_BATCHES", 1)
-    world = NamedFiles(tmp_path)
-    world.land("a.csv", "x.csv")
-    world.run()
-    assert list(world.state()[0].look().refused) == ["x.csv"]
-    world.source = replace(world.source, format=SourceFormat("csv", delimiter=";"))
-    assert world.state()[0].look().new["name"].to_pylist() == ["x.csv"]
+    files = NamedFiles(tmp_path)
+    files.land("a.csv", "x.csv")
+    files.run()
+    assert list(files.state()[0].look().refused) == ["x.csv"]
+    files.source = replace(files.source, format=SourceFormat("csv", delimiter=";"))
+    assert files.state()[0].look().new["name"].to_pylist() == ["x.csv"]
 
 
 def test_a_refusal_of_a_segment_without_definitions_is_tried_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source_state, "_MOST_BATCHES", 1)
-    world = NamedFiles(tmp_path)
-    world.land("a.csv", "x.csv")
-    world.run()
+    files = NamedFiles(tmp_path)
+    files.land("a.csv", "x.csv")
+    files.run()
     (segment,) = (tmp_path / "table/_ingest/erp/settled").iterdir()
     pq.write_table(pq.read_table(segment).drop_columns(["definition"]), segment)
-    world.run()
-    state = world.state()[0]
+    files.run()
+    state = files.state()[0]
     assert state.history.next_number == 2
     assert list(state.look().refused) == ["x.csv"]
