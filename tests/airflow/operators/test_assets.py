@@ -50,7 +50,12 @@ def test_the_asset_of_a_name_is_at_the_place_in_the_registry(registry_file: Path
     assert watched.uri == orders
     (watcher,) = watched.watchers
     assert isinstance(watcher.trigger, TableVersionEventTrigger)
-    assert watcher.trigger.serialize()[1] == {"table": "orders", "poke_interval": 5, "lakehouse_conn_id": "own"}
+    assert watcher.trigger.serialize()[1] == {
+        "table": "orders",
+        "poke_interval": 5,
+        "lakehouse_conn_id": "own",
+        "registry": str(registry_file),
+    }
 
 
 def events_of(operator: Any) -> OutletEventAccessors:

@@ -36,9 +36,9 @@ from lakehouse_lib.catalogue.operation import Parameter
 from lakehouse_lib.command_options import value_of_text
 from lakehouse_lib.errors import InvalidArgumentError
 
-#: A switch against edited values; a path, which would be read as a file of SQL; ids of tasks; arguments of erasures, so
-#: that no rendered field shows a person.
-NOT_TEMPLATED = {"registered_only", "sql_file", "approved_by", "located_by", "subject"}
+#: Values against edited XComs, which no param may change; a path, which would be read as a file of SQL; ids of tasks;
+#: arguments of erasures, so that no rendered field shows a person.
+NOT_TEMPLATED = {"registered_only", "sql_file", "approved_by", "located_by", "subject", "tables"}
 
 
 def own_operators() -> list[type[BaseOperator]]:
