@@ -8,7 +8,7 @@ strings are truncated, and times are rounded to milliseconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -152,10 +152,16 @@ class _Pruning:
             return is_true(self.by_values(node, self.values))
         if isinstance(node, And):
             bounded = no_nan | _excluding_nan(node.operands)
-            return all_of([self.evaluate(operand, bounded) for operand in node.operands])
+            return all_of([self.evaluate(operand, bounded) for operand in self.grouped(node, conjunction)])
         if isinstance(node, Or):
-            return any_of([self.evaluate(operand, no_nan) for operand in node.operands])
+            return any_of([self.evaluate(operand, no_nan) for operand in self.grouped(node, disjunction)])
         return self.leaf(node, no_nan)
+
+    def grouped(self, node: And | Or, join: Callable[[list[Node]], Node]) -> list[Node]:
+        """The operands, with those on partition columns as one: ``p <> 0`` keeps ``1 / p`` from failing."""
+        of_partitions = [operand for operand in node.operands if self.by_partition(operand)]
+        others = [operand for operand in node.operands if not self.by_partition(operand)]
+        return [join(of_partitions), *others] if of_partitions else others
 
     def leaf(self, node: Node, no_nan: frozenset[ColumnPath]) -> pa.Array:
         negated = isinstance(node, Not)

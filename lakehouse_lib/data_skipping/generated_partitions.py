@@ -40,13 +40,13 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _PARTS = ("year", "month", "day", "hour")
 #: The name of a column, and not a calculation with it such as ``d + 1``.
 _NAME = r"(\w+(\.\w+)*|`[^`]+`)"
-#: Expressions that only Spark evaluates, as SQL. They read one column.
+#: Expressions that only Spark evaluates, as SQL. They read one column of any time.
 _CALLS = (
     re.compile(rf"(?P<name>HOUR)\({_NAME}\)"),
-    re.compile(rf"(?P<name>TRUNC)\({_NAME}, '(?P<unit>\w+)'\)"),
     re.compile(rf"(?P<name>DATE_TRUNC)\('(?P<unit>\w+)', {_NAME}\)"),
     re.compile(rf"(?P<name>DATE_FORMAT)\({_NAME}, '(?P<unit>yyyy(-MM(-dd)?)?)'\)"),
 )
+_TRUNCATIONS = ("date_trunc", "trunc")
 _UNITS = {"YEAR": 1, "YYYY": 1, "YY": 1, "MONTH": 2, "MON": 2, "MM": 2, "DAY": 3, "DD": 3, "HOUR": 4}
 
 
@@ -132,7 +132,7 @@ def _is_supported(root: Node) -> bool:
     """Whether bounds of an expression can be derived. Such an expression is null exactly if its column is null."""
     match root:
         case Function(name=name):
-            return name in (*_PARTS, "substring")
+            return name in (*_PARTS, *_TRUNCATIONS, "substring")
         case Opaque(sql=sql):
             return any(pattern.fullmatch(sql) for pattern in _CALLS)
     return isinstance(root, Cast)
@@ -166,6 +166,8 @@ def _bounds(root: Node, column: Column, values: _Range, kind: PrimitiveType) -> 
             return _each(_micros(column, values), lambda micros: micros // _DAY)
         case Function(name=name) if name in _PARTS:
             return _part(name, _micros(column, values))
+        case Function(name, (_, Literal(value=unit))) if name in _TRUNCATIONS:
+            return _of_truncation(name.upper(), unit, column, values, kind)
         case Opaque(sql=sql):
             call = next((match for match in (pattern.fullmatch(sql) for pattern in _CALLS) if match), None)
             return (None, None) if call is None else _of_call(call, column, values, kind)
@@ -182,9 +184,15 @@ def _of_call(call: re.Match[str], column: Column, values: _Range, kind: Primitiv
         bounds = _each(moments, lambda micros: _moment(micros).isoformat()[:length])
         # Years above 9999 are written with a sign, which sorts first, and years before 1 are counted backwards.
         return (None, None) if None in bounds else bounds
-    count = _UNITS.get(call["unit"].upper())
+    return _of_truncation(name, call["unit"], column, values, kind)
+
+
+def _of_truncation(name: str, unit: str, column: Column, values: _Range, kind: PrimitiveType) -> _Bounds:
+    """The bounds of ``date_trunc(unit, time)`` or ``trunc(day, unit)``."""
+    count = _UNITS.get(unit.upper())
     if count is None:
         return None, None
+    moments = _micros(column, values, is_local=name == "DATE_TRUNC")
     starts = _each(moments, lambda micros: _start(_moment(micros), count))
     if name == "TRUNC" and kind.type == "date":
         return _each(_Range(*starts), lambda micros: micros // _DAY)

@@ -7,16 +7,31 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import _acero as acero  # ``pyarrow.acero`` imports pandas, which takes a quarter of a second
 
 from lakehouse_lib.arrow.types import nullable
-from lakehouse_lib.arrow.values import as_array, bools, flags_of, int64s
+from lakehouse_lib.arrow.values import as_array, bools, flags_of, int64s, null_scalar
 from lakehouse_lib.errors import InvalidPredicateError, SchemaMismatchError
-from lakehouse_lib.expressions.ir import TRUE, Case, Node, Opaque, walk
+from lakehouse_lib.expressions.ir import (
+    TRUE,
+    And,
+    Case,
+    Column,
+    Function,
+    Node,
+    Not,
+    Opaque,
+    Or,
+    columns_of,
+    walk,
+    with_children,
+)
+from lakehouse_lib.expressions.kernels import KERNELS
 from lakehouse_lib.expressions.predicate import Predicate, sql_excerpt
 from lakehouse_lib.expressions.render_arrow import ArrowRendering
 from lakehouse_lib.expressions.value import Value
-from lakehouse_lib.schema import Schema
+from lakehouse_lib.schema import DataType, Schema
 
 
 def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch) -> pa.Array:
@@ -27,19 +42,18 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch) -> pa.Array:
 
     Raises:
         InvalidPredicateError: only Spark can evaluate a part of the predicate, its arithmetic overflows a long, or it
-            compares a date that is out of the range of timestamps with a timestamp.
+            compares a date that is out of the range of timestamps with a timestamp, or a divisor is 0.
     """
     _refuse_opaque(predicate)
     try:
-        (column,) = _project([ArrowRendering().boolean(predicate.root)], sorted(predicate.columns), data, data.num_rows)
-    except pa.ArrowInvalid as error:  # from checked arithmetic, or from the cast of a far date to a timestamp
+        return as_array(_condition(predicate.root, data, data.num_rows))
+    except pa.ArrowInvalid as error:
         raise InvalidPredicateError(
             f"the predicate {sql_excerpt(predicate.text)} cannot be evaluated for all rows: {error}",
             table=predicate.table,
-            hint="Integer arithmetic has 64 bits: move the number to the other side, x > 4 for x + 1 > 5, or cast to "
-            "DOUBLE on the Spark engine",
+            hint="Write x / nullif(y, 0) if y may be 0. Integer arithmetic has 64 bits: move the number to the other "
+            "side, x > 4 for x + 1 > 5, or cast to DOUBLE",
         ) from error
-    return as_array(column)
 
 
 def values_of(
@@ -52,7 +66,7 @@ def values_of(
 
     Raises:
         InvalidPredicateError: only Spark can evaluate a part of a value.
-        SchemaMismatchError: a value is out of the range of its column, or its arithmetic overflows.
+        SchemaMismatchError: a value is out of the range of its column, its arithmetic overflows, or a divisor is 0.
     """
     # NOT NULL inside a column is checked by its rule, when the rows are written.
     types = nullable(pa.schema([schema.field(name).to_arrow() for name in values]))
@@ -61,39 +75,92 @@ def values_of(
         check_renderable(value)
         try:
             kind = types.field(column_name).type
-            results[column_name] = _value(value.root, data.select(sorted(value.columns)), len(data), kind)
+            column = _condition(value.root, data, len(data))
+            results[column_name] = column if column.type == kind else column.cast(kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise SchemaMismatchError(
-                f"the value {sql_excerpt(value.sql)} of column {column_name!r} does not fit its type for all rows: "
+                f"the value {sql_excerpt(value.sql)} of column {column_name!r} cannot be computed for all rows: "
                 f"{error}",
                 table=table,
-                hint="Assign smaller values, or widen the column",
+                hint="Assign smaller values, or widen the column; write x / nullif(y, 0) if y may be 0",
                 code="DELTA_VALUE_OUT_OF_RANGE",
             ) from error
     return results
 
 
-def _value(node: Node, data: pa.Table, count: int, kind: pa.DataType) -> pa.ChunkedArray:
-    """The value of a node for each row. A branch of a CASE is evaluated only for the rows that take it, as in SQL.
+def _condition(node: Node, data: pa.Table | pa.RecordBatch, count: int) -> pa.ChunkedArray:
+    """The value of a condition, or of another node, for each row.
+
+    If a part of AND or OR fails for a row, such as a division by zero, it is evaluated only for the rows for which the
+    parts before it do not decide, as in Spark.
+    """
+    try:
+        return _value(node, data, count)
+    except pa.ArrowInvalid:
+        if not isinstance(node, And | Or | Not):
+            raise
+    if isinstance(node, Not):
+        return pc.invert(_condition(node.operand, data, count))
+    is_or = isinstance(node, Or)
+    decides, unknown = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    for operand in node.operands:
+        undecided = np.flatnonzero(~decides)
+        rows = data.take(int64s(undecided)) if len(undecided) < count else data
+        values = _condition(operand, rows, len(undecided))
+        decides[undecided] = flags_of(values if is_or else pc.invert(values))
+        unknown[undecided] |= flags_of(values.is_null())
+    truth = pc.if_else(bools(unknown & ~decides), null_scalar(pa.bool_()), bools(decides if is_or else ~decides))
+    return pa.chunked_array([truth])
+
+
+def _value(node: Node, data: pa.Table | pa.RecordBatch, count: int) -> pa.ChunkedArray:
+    """The value of a node for each row.
 
     Args:
-        data: the columns that the node reads; there may be none.
-        count: the number of rows.
+        data: has the columns that the node reads, and maybe more.
+        count: the number of rows, if there are no columns.
     """
-    if not isinstance(node, Case):
-        (column,) = _project([ArrowRendering().value(node)], data.column_names, data, count)
-        return column if column.type == kind else column.cast(kind)
+    match node:
+        case Case():
+            return _case(node, data, count)
+        case Function(name=name) if name in KERNELS:
+            arguments = [_typed(_value(argument, data, count), argument.type) for argument in node.arguments]
+            arguments = arguments or [pa.chunked_array([pa.nulls(count)])]  # array() has a value for each row, too
+            batches = pa.table(arguments, list(map(str, range(len(arguments))))).to_batches()
+            chunks = [KERNELS[name](node, batch.columns) for batch in batches]
+            return pa.chunked_array(chunks, _arrow_type(node.type))
+    parts: dict[str, Node] = {}
+    root = _with_columns(node, parts)
+    columns = {name: data.column(name) for name in sorted(columns_of(root) - parts.keys())}
+    columns |= {name: _value(part, data, count) for name, part in parts.items()}
+    return _project(ArrowRendering().value(root), columns, count)
+
+
+def _with_columns(node: Node, parts: dict[str, Node]) -> Node:
+    """The node with a column instead of each part that an Arrow expression cannot compute.
+
+    Args:
+        parts: the parts, by the name of their column; new parts are added.
+    """
+    if isinstance(node, Case) or (isinstance(node, Function) and node.name in KERNELS):
+        name = next((name for name, part in parts.items() if part == node), f"\0{len(parts)}")
+        parts[name] = node
+        return Column((name,), node.type)
+    return with_children(node, lambda child: _with_columns(child, parts))
+
+
+def _case(node: Case, data: pa.Table | pa.RecordBatch, count: int) -> pa.ChunkedArray:
+    kind = _arrow_type(node.type)
     undecided = np.arange(count)
     parts: list[pa.ChunkedArray] = []
     places = []
     for when, then in (*node.branches, (TRUE, node.otherwise)):
         rows = data.take(int64s(undecided)) if len(undecided) < count else data
-        (flags,) = _project([ArrowRendering().boolean(when)], data.column_names, rows, len(undecided))
-        is_true = flags_of(flags)
+        is_true = flags_of(_condition(when, rows, len(undecided)))
         branch_rows = undecided[is_true]
         if len(branch_rows):
             data_of_branch = rows.filter(bools(is_true)) if len(branch_rows) < len(undecided) else rows
-            parts.append(_value(then, data_of_branch, len(branch_rows), kind))
+            parts.append(_typed(_value(then, data_of_branch, len(branch_rows)), node.type))
             places.append(branch_rows)
         undecided = undecided[~is_true]
         if not len(undecided):
@@ -105,24 +172,27 @@ def _value(node: Node, data: pa.Table, count: int, kind: pa.DataType) -> pa.Chun
     return whole_column if len(parts) == 1 else whole_column.take(int64s(order))
 
 
-def _project(
-    expressions: list[Any], names: list[str], data: pa.Table | pa.RecordBatch, count: int
-) -> list[pa.ChunkedArray]:
-    """The values of Arrow expressions on some columns of ``data``, which has ``count`` rows."""
+def _typed(column: pa.ChunkedArray, kind: DataType | None) -> pa.ChunkedArray:
+    """The column in a type of the schema. Some functions of Arrow return wider integers."""
+    target = column.type if kind is None else _arrow_type(kind)
+    return column if column.type == target else column.cast(target)
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    return nullable(pa.schema([pa.field("", kind.to_arrow())])).field(0).type
+
+
+def _project(expression: Any, columns: dict[str, pa.Array | pa.ChunkedArray], count: int) -> pa.ChunkedArray:
+    """The values of an Arrow expression on columns with ``count`` rows."""
     # An expression without columns still needs a table with as many rows.
-    table = data.select(names) if names else pa.table({"": pa.nulls(count, pa.bool_())})
-    if isinstance(table, pa.RecordBatch):
-        table = pa.Table.from_batches([table])
+    table = pa.table(columns or {"": pa.nulls(count, pa.bool_())})
     plan = acero.Declaration.from_sequence(
         [
             acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
-            acero.Declaration(
-                "project", acero.ProjectNodeOptions(expressions, list(map(str, range(len(expressions)))))
-            ),
+            acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"])),
         ]
     )
-    columns: list[pa.ChunkedArray] = plan.to_table(use_threads=False).columns
-    return columns
+    return plan.to_table(use_threads=False).column(0)
 
 
 def check_renderable(value: Value) -> None:
@@ -136,8 +206,7 @@ def check_renderable(value: Value) -> None:
             raise InvalidPredicateError(
                 f"only Spark can evaluate {sql_excerpt(node.sql)} of the value {sql_excerpt(value.sql)}",
                 table=value.table,
-                hint="Run it on the Spark engine, or rewrite it with columns, literals, + - * / %, CASE, coalesce and "
-                "concat",
+                hint="Run it on the Spark engine, or rewrite it with the SQL that docs/updating.md lists",
                 code="DELTA_PREDICATE_NEEDS_SPARK",
             )
 
@@ -154,6 +223,6 @@ def _refuse_opaque(predicate: Predicate) -> None:
             raise InvalidPredicateError(
                 f"only Spark can evaluate {piece} of the predicate {sql_excerpt(predicate.text)}",
                 table=predicate.table,
-                hint="Run it on the Spark engine, or rewrite it with comparisons, IN, LIKE, IS NULL, + - * / and %",
+                hint="Run it on the Spark engine, or rewrite it with the SQL that docs/predicates.md lists",
                 code="DELTA_PREDICATE_NEEDS_SPARK",
             )

@@ -6,14 +6,16 @@ So evaluation and rendering do not choose the types of literals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.statistics import ColumnPath
 
 BOOLEAN = PrimitiveType("boolean")
+#: The digits of an integer as a decimal, in Spark.
+WHOLE_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class Arithmetic:
     """An arithmetic operation.
 
     Attributes:
-        operator: +, -, *, / (of doubles, by a literal that is not 0) or % (of integers, by a literal that is not 0; the
-            result has the dividend's sign).
+        operator: +, -, *, / (of doubles or decimals), DIV (of integers) or % (of integers; the sign is that of the
+            dividend).
     """
 
     operator: str
@@ -72,8 +74,9 @@ class Function:
     """A call of a function.
 
     Attributes:
-        name: length, year, month, day, coalesce, substring (start and length are literals, the first character has the
-            position 1), trim, ltrim, rtrim (of spaces) or concat.
+        name: as in Spark. All arguments of coalesce, greatest and least have the type of the result. ``substring`` has
+            literals as start (the first character has the position 1, the last -1) and length (NULL: up to the end),
+            and ``round`` a literal as number of digits. ``trim``, ``ltrim`` and ``rtrim`` remove spaces.
     """
 
     name: str
@@ -83,7 +86,10 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The value of the first branch whose condition is true, else ``otherwise``. All values have one type."""
+    """The value of the first branch whose condition is true, else ``otherwise``. All values have one type.
+
+    A branch is evaluated only for the rows that take it.
+    """
 
     branches: tuple[tuple[Node, Node], ...]
     otherwise: Node
@@ -241,11 +247,35 @@ def children(node: Node) -> tuple[Node, ...]:
     return ()
 
 
+def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The same node with changed nodes directly below it. An ``Opaque`` stays as it is."""
+    match node:
+        case Cast() | Assignment() | In() | Like() | IsNull() | Not():
+            return replace(node, operand=change(node.operand))
+        case Case():
+            branches = tuple((change(when), change(then)) for when, then in node.branches)
+            return replace(node, branches=branches, otherwise=change(node.otherwise))
+        case And() | Or():
+            return replace(node, operands=tuple(map(change, node.operands)))
+        case Comparison() | Arithmetic():
+            return replace(node, left=change(node.left), right=change(node.right))
+        case Function():
+            return replace(node, arguments=tuple(map(change, node.arguments)))
+    return node
+
+
 def walk(node: Node) -> Iterator[Node]:
     """A node and all nodes below it, parents first."""
     yield node
     for child in children(node):
         yield from walk(child)
+
+
+def decimal_size(kind: DataType | None) -> tuple[int, int] | None:
+    """The precision and the scale of a decimal, or of an integer as a decimal; None for other types."""
+    if not isinstance(kind, PrimitiveType):
+        return None
+    return (WHOLE_DIGITS[kind.type], 0) if kind.type in WHOLE_DIGITS else kind.decimal
 
 
 def depth(node: Node) -> int:

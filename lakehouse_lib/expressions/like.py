@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.expressions.ir import UNKNOWN, Like, Literal, Node, Opaque
+from lakehouse_lib.expressions.ir import UNKNOWN, Function, Like, Literal, Node, Opaque
 from lakehouse_lib.expressions.parsing.comparison import describe, mismatch
 from lakehouse_lib.schema import PrimitiveType
+
+#: The case of letters up to this one is equal in all versions of Unicode.
+_LAST_STABLE = "\u1c00"
 
 
 def match(operand: Node, pattern: Node, escape: str) -> Node | None:
@@ -26,6 +30,20 @@ def match(operand: Node, pattern: Node, escape: str) -> Node | None:
         raise mismatch(operand, f"matched with LIKE {describe(pattern)}")
     _check(pattern.value, escape)
     return Like(operand, pattern.value, escape)
+
+
+def match_ignoring_case(operand: Node, pattern: Node, escape: str) -> Node | None:
+    """``operand ILIKE pattern`` as a node: LIKE on both in lower case; None if only Spark can evaluate it.
+
+    Raises:
+        InvalidPredicateError: as ``match``.
+    """
+    plain = match(operand, pattern, escape)
+    if not isinstance(plain, Like):
+        return plain
+    if escape.isalpha() or max(plain.pattern, default="") > _LAST_STABLE:
+        return None
+    return replace(plain, operand=Function("lower", (operand,), PrimitiveType("string")), pattern=plain.pattern.lower())
 
 
 def _check(pattern: str, escape: str) -> None:

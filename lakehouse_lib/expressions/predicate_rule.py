@@ -62,8 +62,8 @@ class PredicateRule:
             raise InvalidPredicateError(
                 f"{self.title} cannot be checked: {error.message}",
                 table=error.table,
-                hint="Append and update with the Spark engine, or write the condition with comparisons, IN, LIKE, "
-                "IS NULL, + - * / and %"
+                hint="Append and update with the Spark engine, or write the condition with the SQL that "
+                "docs/predicates.md lists"
                 if self.needs_spark
                 else error.hint,
                 code=error.code,

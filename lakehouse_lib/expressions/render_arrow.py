@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import column, nearest_floats, null_scalar
 from lakehouse_lib.expressions.ir import (
+    WHOLE_DIGITS,
     And,
     Arithmetic,
     Assignment,
@@ -30,9 +31,10 @@ from lakehouse_lib.expressions.ir import (
     Node,
     Not,
     Or,
+    decimal_size,
 )
 from lakehouse_lib.expressions.like import as_regex, split_pattern
-from lakehouse_lib.schema import DataType, PrimitiveType
+from lakehouse_lib.schema import DataType, MapType, PrimitiveType
 
 _FLOATING = ("float", "double")
 _INTEGRAL = ("byte", "short", "integer", "long")
@@ -40,11 +42,31 @@ _UTC = pa.timestamp("us", tz="UTC")
 _UNKNOWN = null_scalar(pa.bool_())
 
 
-class ArrowRendering:
-    """Arrow expressions for all nodes except two kinds.
+_FUNCTIONS = {
+    "abs": pc.abs_checked,
+    "day": pc.day,
+    "hour": pc.hour,
+    "length": pc.utf8_length,
+    "minute": pc.minute,
+    "month": pc.month,
+    "quarter": pc.quarter,
+    "second": pc.second,
+    "year": pc.year,
+}
+_CHECKED = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+    "/": pc.divide_checked,
+    "DIV": pc.divide_checked,
+}
 
-    Only Spark can evaluate an ``Opaque``. A ``Case`` is evaluated by ``evaluate_arrow``, because Arrow would evaluate
-    each branch for every row.
+
+class ArrowRendering:
+    """Arrow expressions for all nodes except three kinds.
+
+    Only Spark can evaluate an ``Opaque``. ``evaluate_arrow`` evaluates a ``Case``, because Arrow would evaluate each
+    branch for every row, and functions that have a kernel (``kernels/``).
     """
 
     def boolean(self, node: Node) -> Any:
@@ -177,6 +199,8 @@ class ArrowRendering:
 
     def _cast(self, node: Cast) -> Any:
         value, target = self.value(node.operand), node.type.to_arrow()
+        if node.type.decimal is not None:
+            return _as_decimal(value, node.operand.type).cast(target)
         if node.type.type == "timestamp":
             return value.cast(pa.timestamp("us")).cast(target)
         if node.type.type == "date":
@@ -193,27 +217,49 @@ class ArrowRendering:
                 return pc.binary_join_element_wise(*arguments, "")
             case "substring":
                 start, length = (argument.value for argument in node.arguments[1:] if isinstance(argument, Literal))
-                return pc.utf8_slice_codeunits(arguments[0], start=start - 1, stop=start - 1 + length)
+                first = start - 1 if start > 0 else start
+                stop = None if length is None or (first < 0 and length >= -first) else first + length
+                return pc.utf8_slice_codeunits(arguments[0], start=first, stop=stop)
+            case "element" if isinstance(node.arguments[0].type, MapType):
+                (key,) = (scalar_of(key) for key in node.arguments[1:] if isinstance(key, Literal))
+                return pc.map_lookup(arguments[0], query_key=key, occurrence="first")
+            case "element":
+                return pc.list_element(*arguments)
+            case "date_add" | "date_sub" | "datediff":
+                left, right = (argument.cast(pa.int32()) for argument in arguments)
+                result = pc.add(left, right) if node.name == "date_add" else pc.subtract(left, right)
+                return result.cast(node.type.to_arrow())
+            case "add_micros":
+                # Without a zone, because Arrow casts no zone to an integer and back.
+                micros = pc.add_checked(arguments[0].cast(pa.timestamp("us")).cast(pa.int64()), arguments[1])
+                return micros.cast(pa.timestamp("us")).cast(node.type.to_arrow())
             case "trim" | "ltrim" | "rtrim":
                 return getattr(pc, f"utf8_{node.name}")(arguments[0], characters=" ")
-        function = {"length": pc.utf8_length, "year": pc.year, "month": pc.month, "day": pc.day}[node.name]
-        return function(arguments[0])
+        return _FUNCTIONS[node.name](arguments[0])
 
     def _arithmetic(self, node: Arithmetic) -> Any:
         kind = node.type.to_arrow()
         if node.type.decimal is not None:
             a, b = (_as_decimal(self.value(operand), operand.type) for operand in (node.left, node.right))
-            return {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[node.operator](a, b)
+            return self._quotient(node, a, b) if node.operator == "/" else _CHECKED[node.operator](a, b)
         left, right = (self.value(operand).cast(kind, safe=False) for operand in (node.left, node.right))
-        if node.operator == "/":
-            return pc.divide(left, right)
         if node.operator == "%":
-            assert isinstance(node.right, Literal)
-            if abs(node.right.value) == 1:  # the quotient of the least integer and -1 overflows
-                return pc.multiply(left, pc.scalar(pa.scalar(0, kind)))
-            return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
-        function = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[node.operator]
-        return function(left, right)
+            # By -1, the quotient of the least integer would overflow. The remainder by 1 is also 0.
+            divisor = pc.if_else(right == pc.scalar(pa.scalar(-1, kind)), pc.scalar(pa.scalar(1, kind)), right)
+            return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
+        return _CHECKED[node.operator](left, right)
+
+    def _quotient(self, node: Arithmetic, left: Any, right: Any) -> Any:
+        """The quotient of two decimals, rounded half up. Arrow cuts the digits off after the digit that rounds."""
+        sizes = [decimal_size(operand.type) for operand in (node.left, node.right)]
+        (precision, scale), (digits, other) = (size for size in sizes if size is not None)
+        assert node.type.decimal is not None
+        result_scale = node.type.decimal[1]
+        # Arrow's quotient has as many digits after the point as this scale, plus ``digits - other + 1``.
+        wide = max(scale, result_scale - digits + other)
+        left = left.cast(pa.decimal256(precision - scale + wide, wide))
+        quotient = pc.divide(left, right.cast(pa.decimal256(digits, other)))
+        return pc.round(quotient, ndigits=result_scale, round_mode="half_towards_infinity").cast(node.type.to_arrow())
 
 
 def _balanced_tree(parts: list[Any], conjunction: bool) -> Any:
@@ -283,7 +329,7 @@ def _as_double(value: Any, data_type: DataType | None) -> Any:
 
 def _as_decimal(value: Any, data_type: DataType | None) -> Any:
     """An integer as the decimal to which Spark converts it. Decimals are not changed."""
-    digits = {"byte": 3, "short": 5, "integer": 10, "long": 20}.get(str(data_type))
+    digits = WHOLE_DIGITS.get(str(data_type))
     return value if digits is None else value.cast(pa.decimal128(max(digits, 19), 0)).cast(pa.decimal128(digits, 0))
 
 

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from lakehouse_lib.expressions.ir import (
+    TRUE,
     And,
     Arithmetic,
     Assignment,
@@ -26,17 +27,20 @@ from lakehouse_lib.expressions.ir import (
     Not,
     Opaque,
     Or,
+    decimal_size,
 )
-from lakehouse_lib.schema import DataType, PrimitiveType
+from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, StructType
 from lakehouse_lib.schema.quoting import quoted
 
 _DAY = 86_400_000_000
-_OF_DAYS = ("year", "month", "day")
+_OF_DAYS = ("year", "month", "day", "quarter")
+_UNIT_MICROS = {"HOUR": _DAY // 24, "MINUTE": 60_000_000, "SECOND": 1_000_000, "MILLISECOND": 1000, "MICROSECOND": 1}
+#: The microseconds after which a part of a time starts again.
+_WHOLE = {"hour": _DAY, "minute": _DAY // 24, "second": 60_000_000}
 #: Pairs of types that Spark would compare in the session's time zone.
 _ZONE_APART = ({"date", "timestamp"}, {"timestamp_ntz", "timestamp"})
 
 _MOST_DIGITS = 38
-_WHOLE_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 _SQL_TYPES = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT"}
 
 
@@ -66,8 +70,7 @@ def render(node: Node) -> str:
         case Arithmetic():
             return f"({_wide(node.left, node.type)} {node.operator} {_wide(node.right, node.type)})"
         case Function():
-            parts = (_day_of(argument) if node.name in _OF_DAYS else render(argument) for argument in node.arguments)
-            return f"{node.name}({', '.join(parts)})"
+            return _function(node)
         case Opaque():
             return f"({node.sql})"
         case In():
@@ -85,6 +88,59 @@ def render(node: Node) -> str:
             return f"({' OR '.join(map(render, node.operands))})"
 
 
+def _function(node: Function) -> str:
+    """A call. Days and times of a timestamp are those in UTC, whatever the session's time zone is."""
+    first = node.arguments[0] if node.arguments else TRUE
+    is_timestamp = _type_name(first) == "timestamp"
+    match node:
+        case Function("substring", (_, start, Literal(value=None))):
+            return f"substring({render(first)}, {render(start)})"
+        case Function("array" | "map" | "struct"):
+            return _constructor(node)
+        case Function("element", (_, key)):
+            return f"{render(first)}[{render(key)}]"
+        case Function("date_trunc", (_, Literal(value=unit))):
+            return f"timestamp_micros({_start_of_unit(first, unit)})"
+        case Function("hour" | "minute" | "second" as name) if is_timestamp:
+            step, whole = _UNIT_MICROS[name.upper()], _WHOLE[name]
+            return f"CAST(pmod({_micros(first)}, {whole}L) DIV {step}L AS INT)"
+        case Function("add_months", (_, Literal(value=months))) if is_timestamp:
+            micros = _micros(first)
+            day = f"unix_date(add_months({_day_of(first)}, {months}))"
+            return f"timestamp_micros({day} * {_DAY}L + pmod({micros}, {_DAY}L))"
+        case Function("add_months", (_, Literal(value=months))) if _type_name(first) == "timestamp_ntz":
+            return f"({render(first)} + INTERVAL '{months}' MONTH)"
+        case Function("add_micros", (_, Literal(value=micros))):
+            if is_timestamp:
+                return f"timestamp_micros({_micros(first)} + {micros}L)"
+            seconds, rest = divmod(abs(micros), 1_000_000)
+            return f"({render(first)} {'-' if micros < 0 else '+'} INTERVAL '{seconds}.{rest:06}' SECOND)"
+    parts = (_day_of(argument) if node.name in _OF_DAYS else render(argument) for argument in node.arguments)
+    return f"{node.name}({', '.join(parts)})"
+
+
+def _constructor(node: Function) -> str:
+    """An array, a map or a struct whose members have the types of the column."""
+    members = [
+        f"CAST({render(part)} AS {_sql_type(part.type)})" if isinstance(part.type, PrimitiveType) else render(part)
+        for part in node.arguments
+    ]
+    if isinstance(node.type, StructType):
+        pairs = [f"{_string(field.name)}, {member}" for field, member in zip(node.type.fields, members, strict=True)]
+        return f"named_struct({', '.join(pairs)})"
+    call = f"{node.name}({', '.join(members)})"
+    return call if members or node.type is None else f"CAST({call} AS {_sql_type(node.type)})"
+
+
+def _start_of_unit(node: Node, unit: str) -> str:
+    """Microseconds since 1970 of the start of the unit in which a timestamp is."""
+    micros = _micros(node)
+    if unit in _UNIT_MICROS:
+        return f"({micros} - pmod({micros}, {_UNIT_MICROS[unit]}L))"
+    day = _day_of(node)
+    return f"(unix_date({day if unit == 'DAY' else f'trunc({day}, {_string(unit)})'}) * {_DAY}L)"
+
+
 def _wide(node: Node, kind: DataType) -> str:
     """An operand, cast to the type of the arithmetic. Spark would calculate in the narrower type of its operands."""
     text = render(node)
@@ -92,6 +148,13 @@ def _wide(node: Node, kind: DataType) -> str:
 
 
 def _sql_type(kind: DataType) -> str:
+    match kind:
+        case ArrayType():
+            return f"ARRAY<{_sql_type(kind.element_type)}>"
+        case MapType():
+            return f"MAP<{_sql_type(kind.key_type)}, {_sql_type(kind.value_type)}>"
+        case StructType():
+            return f"STRUCT<{', '.join(f'{quoted(field.name)}: {_sql_type(field.type)}' for field in kind.fields)}>"
     return _SQL_TYPES.get(str(kind), str(kind).upper())
 
 
@@ -138,12 +201,8 @@ def _passes_38_digits(left: DataType | None, right: DataType | None) -> bool:
 
 def _digits(kind: DataType | None) -> tuple[int, int] | None:
     """The numbers of digits before and after the point of a decimal or an integer type; None for other types."""
-    if not isinstance(kind, PrimitiveType):
-        return None
-    if kind.decimal is not None:
-        precision, scale = kind.decimal
-        return precision - scale, scale
-    return (_WHOLE_DIGITS[kind.type], 0) if kind.type in _WHOLE_DIGITS else None
+    size = decimal_size(kind)
+    return None if size is None else (size[0] - size[1], size[1])
 
 
 def _by_parts(node: Comparison) -> str:

@@ -204,7 +204,7 @@ class SparkEngine:
                 "(rowTracking), and Spark's writer does not keep row ids",
                 table=target.store.root,
                 version=snapshot.version,
-                hint="Use values and constraints of columns, literals, + - * / %, CASE, coalesce and concat",
+                hint="Use values and constraints with the SQL that docs/updating.md lists for both engines",
             )
         with spark_failures(), session_settings(self.spark, updating.SETTINGS):
             frame = updating.updated_frame(self.spark, snapshot, files, matches, values)

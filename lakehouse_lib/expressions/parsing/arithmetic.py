@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from typing import Any
 
-from lakehouse_lib.expressions.ir import Arithmetic, Literal, Node
-from lakehouse_lib.expressions.parsing.comparison import FLOATING, INTEGRAL_BITS, TEMPORAL
+from lakehouse_lib.expressions.ir import Arithmetic, Literal, Node, decimal_size
+from lakehouse_lib.expressions.parsing.common_types import has_exact_types, type_in_spark
+from lakehouse_lib.expressions.parsing.comparison import FLOATING, INTEGRAL_BITS, TEMPORAL, family
 from lakehouse_lib.schema import PrimitiveType
 
-_MICROS = {"SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000, "DAY": 86_400_000_000}
-_MICROS["WEEK"] = 7 * _MICROS["DAY"]
-_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+#: The microseconds of a unit of time.
+MICROS = {"SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000, "DAY": 86_400_000_000}
+MICROS["WEEK"] = 7 * MICROS["DAY"]
+#: The months of a unit of time.
+MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _FAR = 4_000_000  # more days than the years 1 to 9999 have
 _LONG = PrimitiveType("long")
 _DOUBLE = PrimitiveType("double")
-#: The digits of an integer as a decimal, in Spark.
-_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+_MOST_DIGITS = 38
+#: The digits of Arrow's widest decimal.
+_MOST_WIDE_DIGITS = 76
 
 
 def calculate(operator: str, left: Node, right: Node) -> Node | None:
-    """``left operator right`` for ``+ - * / %``, exact for integers and decimals and by IEEE 754 for doubles.
+    """``left operator right`` for ``+ - * / % DIV``, exact for integers and decimals and by IEEE 754 for doubles.
 
     None: only Spark can evaluate it.
     """
     if isinstance(left, Literal) and isinstance(right, Literal):
+        return _of_literals(operator, left.value, right.value)
+    if operator in ("/", "%", "DIV") and isinstance(right, Literal) and not right.value:
         return None
     if operator == "/":
         return _divide(left, right)
@@ -34,29 +41,55 @@ def calculate(operator: str, left: Node, right: Node) -> Node | None:
     if first is None or second is None:
         return None
     (a, a_type), (b, b_type) = first, second
-    if operator == "%":
-        whole = isinstance(b, Literal) and b.value and a_type in INTEGRAL_BITS and b_type in INTEGRAL_BITS
-        return Arithmetic("%", a, b, _LONG) if whole else None
-    if a_type in FLOATING or b_type in FLOATING:
-        return Arithmetic(operator, a, b, _DOUBLE)
-    return Arithmetic(operator, a, b, _LONG)
+    is_whole = a_type in INTEGRAL_BITS and b_type in INTEGRAL_BITS
+    if operator in ("%", "DIV"):
+        return Arithmetic(operator, a, b, _LONG) if is_whole else None
+    return Arithmetic(operator, a, b, _LONG if is_whole else _DOUBLE)
+
+
+def _of_literals(operator: str, left: Any, right: Any) -> Literal | None:
+    """The result of ``+ - *`` of whole numbers, if it has 64 bits."""
+    if operator not in ("+", "-", "*") or not all(isinstance(value, Decimal) for value in (left, right)):
+        return None
+    if left.as_tuple().exponent != 0 or right.as_tuple().exponent != 0:
+        return None
+    a, b = int(left), int(right)
+    result = a + b if operator == "+" else a - b if operator == "-" else a * b
+    is_long = -(1 << 63) <= result < 1 << 63
+    return Literal(Decimal(result), PrimitiveType("decimal(38,0)")) if is_long else None
 
 
 def _divide(left: Node, right: Node) -> Node | None:
-    """The quotient of an integer or double column and a literal other than 0; Spark divides both as doubles.
+    """The quotient: a decimal if an operand is a decimal and none a double, else a double."""
+    kinds = [kind for kind in map(type_in_spark, (left, right)) if isinstance(kind, PrimitiveType)]
+    if len(kinds) < 2 or not all(family(kind) == "number" for kind in kinds):
+        return None
+    has_float = any(kind.type in FLOATING for kind in kinds)
+    if any(kind.decimal is not None for kind in kinds):
+        if not has_float:
+            return _quotient_of_decimals(left, right)
+        if not any(isinstance(node, Literal) for node in (left, right)):
+            return None  # a decimal that is not a literal, and a float
+    return Arithmetic("/", _as_double(left), _as_double(right), _DOUBLE)
 
-    Spark divides an integer by a literal with a fraction as decimals, and fails where the divisor is 0.
-    """
-    kind = left.type
-    if not isinstance(kind, PrimitiveType) or not isinstance(right, Literal) or not right.value:
+
+def _as_double(node: Node) -> Node:
+    return Literal(float(node.value), _DOUBLE) if isinstance(node, Literal) else node
+
+
+def _quotient_of_decimals(left: Node, right: Node) -> Node | None:
+    """The quotient of two decimals, with the digits that Spark gives it; None if only Spark can evaluate it."""
+    first, second = _decimal_operand(left), _decimal_operand(right)
+    if first is None or second is None or not has_exact_types(left) or not has_exact_types(right):
         return None
-    value = right.value
-    if not isinstance(value, Decimal | float):
+    (a, (p, s)), (b, (q, t)) = first, second
+    scale = max(6, s + q + 1)
+    whole = p - s + t
+    if whole + scale > _MOST_DIGITS:  # digits after the point are given up, down to six
+        scale = max(_MOST_DIGITS - whole, min(scale, 6))
+    if p - s + max(s, scale - q + t) + q + 1 > _MOST_WIDE_DIGITS:
         return None
-    exact = isinstance(value, float) or (value == value.to_integral_value() and value.as_tuple().exponent == 0)
-    if kind.type in FLOATING or (kind.type in INTEGRAL_BITS and exact):
-        return Arithmetic("/", left, Literal(float(value), _DOUBLE), _DOUBLE)
-    return None
+    return Arithmetic("/", a, b, PrimitiveType(f"decimal({min(whole + scale, _MOST_DIGITS)},{scale})"))
 
 
 def _is_decimal(node: Node, other: Node) -> bool:
@@ -70,7 +103,7 @@ def _is_decimal(node: Node, other: Node) -> bool:
 def _of_decimals(operator: str, left: Node, right: Node) -> Node | None:
     """Arithmetic of decimals, integers and number literals; None if the exact result may have more than 38 digits."""
     first, second = _decimal_operand(left), _decimal_operand(right)
-    if first is None or second is None or operator == "%":
+    if first is None or second is None or operator not in ("+", "-", "*"):
         return None
     (a, (p, s)), (b, (q, t)) = first, second
     if operator == "*":
@@ -95,10 +128,8 @@ def _decimal_operand(node: Node) -> tuple[Node, tuple[int, int]] | None:
         if digits > 38:
             return None
         return Literal(node.value, PrimitiveType(f"decimal({digits},{scale})")), (digits, scale)
-    if kind.decimal is not None:
-        return node, kind.decimal
-    whole = _DIGITS.get(kind.type)
-    return None if whole is None else (node, (whole, 0))
+    size = decimal_size(kind)
+    return None if size is None else (node, size)
 
 
 def _operand(node: Node, other: Node) -> tuple[Node, str] | None:
@@ -129,15 +160,15 @@ def shift(operand: Node, count: int, unit: str) -> Node | None:
     date = operand.type.type == "date"
     if abs(count) > _FAR:
         return None
-    a_day = _MICROS["DAY"]
-    if unit in _MONTHS:
+    a_day = MICROS["DAY"]
+    if unit in MONTHS:
         days, clock = (operand.value, 0) if date else divmod(operand.value, a_day)
         try:
-            moved = _add_months(days, count * _MONTHS[unit])
+            moved = _add_months(days, count * MONTHS[unit])
         except (ValueError, OverflowError):  # outside the years 1 to 9999
             return None
         return Literal(moved if date else moved * a_day + clock, operand.type)
-    step = _MICROS.get(unit)
+    step = MICROS.get(unit)
     if step is None or (date and step % a_day):
         return None
     return Literal(operand.value + count * (step // a_day if date else step), operand.type)

@@ -69,7 +69,7 @@ def _with_float_arithmetic(node: Node) -> Node:
     if not isinstance(node, Arithmetic):
         return node
     left, right = _with_float_arithmetic(node.left), _with_float_arithmetic(node.right)
-    kind = _FLOAT if left.type == right.type == _FLOAT else node.type
+    kind = _FLOAT if left.type == right.type == _FLOAT and node.operator != "/" else node.type
     return Arithmetic(node.operator, left, right, kind)
 
 

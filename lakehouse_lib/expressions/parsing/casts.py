@@ -1,4 +1,7 @@
-"""Casts in SQL. A literal is converted, and a lossless cast becomes a node. Only Spark evaluates other casts."""
+"""Casts in SQL. A literal is converted, and a lossless cast or a cast between types of numbers becomes a node.
+
+Only Spark evaluates other casts.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.expressions.ir import Cast, Literal, Node
+from lakehouse_lib.expressions.ir import Assignment, Cast, Literal, Node
 from lakehouse_lib.expressions.parsing.comparison import FLOATING, NUMBER, TEMPORAL, family, parse_date, parse_timestamp
 from lakehouse_lib.schema import PrimitiveType
 
 _DAY = 86_400_000_000
 _DOUBLE = PrimitiveType("double")
-_LOSSLESS = {
+#: Casts that lose nothing, by the type of the operand.
+LOSSLESS = {
     "byte": {"short", "integer", "long", "float", "double", "string"},
     "short": {"integer", "long", "float", "double", "string"},
     "integer": {"long", "double", "string"},
@@ -40,9 +44,14 @@ def cast(operand: Node, kind: PrimitiveType, *, fails: bool = True) -> Node | No
             return Literal(None, kind)
     if operand.type == kind:
         return operand
-    if isinstance(operand.type, PrimitiveType) and kind.type in _LOSSLESS.get(operand.type.type, ()):
+    if not isinstance(operand.type, PrimitiveType):
+        return None
+    if kind.type in LOSSLESS.get(operand.type.type, ()):
         return Cast(operand, kind)
-    return None
+    # Spark's ANSI cast of a number is that of an assignment. TRY_CAST gives NULL for a number that does not fit.
+    is_exact = kind.decimal is None or operand.type.type not in FLOATING
+    is_numeric = family(operand.type) == family(kind) == "number"
+    return Assignment(operand, kind) if is_numeric and is_exact and fails else None
 
 
 def number(text: str) -> Literal:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.expressions.ir import Arithmetic, Literal, Node
-from lakehouse_lib.expressions.parsing.comparison import INTEGRAL_BITS
+from lakehouse_lib.expressions.ir import Literal
+from lakehouse_lib.expressions.parsing.common_types import type_in_spark
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition
 from lakehouse_lib.expressions.parsing.sql import translate_value
 from lakehouse_lib.expressions.parsing.syntax import text_of, tokens_of
-from lakehouse_lib.schema import DataType, PrimitiveType, Schema
+from lakehouse_lib.schema import DataType, Schema
 
 #: Functions whose value changes between calls, rows, sessions or files, in sqlglot's names.
 _CHANGING = frozenset(
@@ -23,8 +21,6 @@ _CHANGING = frozenset(
     *("LOCALTIME", "LOCALTIMESTAMP", "MONOTONICALLY_INCREASING_ID", "NOW", "RAND", "RANDN", "RANDOM", "RANDSTR"),
     *("REFLECT", "SESSION_USER", "SHUFFLE", "SPARK_PARTITION_ID", "TRY_REFLECT", "UNIFORM", "USER", "UUID", "VERSION"),
 }
-_INT = PrimitiveType("integer")
-_LONG = PrimitiveType("long")
 
 
 def check_deterministic(sql: str, schema: Schema) -> None:
@@ -49,21 +45,4 @@ def check_deterministic(sql: str, schema: Schema) -> None:
 def type_of_generation(sql: str, schema: Schema) -> DataType | None:
     """The type that the expression has in Spark; None: only Spark knows it, or the expression fits any type."""
     node = translate_value(sql, schema, None)
-    return None if isinstance(node, Literal) else _spark_type(node)
-
-
-def _spark_type(node: Node) -> DataType | None:
-    if not isinstance(node, Arithmetic) or node.type != _LONG:
-        return node.type
-    # Integers are calculated as longs here, and in Spark in the wider type of both operands.
-    kinds = [_whole_type(operand) for operand in (node.left, node.right)]
-    return max(kinds, key=lambda kind: INTEGRAL_BITS[kind.type])
-
-
-def _whole_type(node: Node) -> PrimitiveType:
-    if isinstance(node, Literal):
-        value = node.value
-        is_int = isinstance(value, int | Decimal) and -(1 << 31) <= value < 1 << 31
-        return _INT if is_int else _LONG
-    kind = _spark_type(node)
-    return kind if isinstance(kind, PrimitiveType) and kind.type in INTEGRAL_BITS else _LONG
+    return None if isinstance(node, Literal) else type_in_spark(node)

@@ -8,13 +8,13 @@ from decimal import Decimal
 from typing import Any
 
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, InvalidPredicateError
-from lakehouse_lib.expressions.ir import Column, IsNull, Literal, Node, Not, conjunction, disjunction
+from lakehouse_lib.expressions.ir import Column, Function, IsNull, Literal, Node, Not, conjunction, disjunction
 from lakehouse_lib.expressions.parsing.comparison import among, compare
 from lakehouse_lib.expressions.parsing.names.column_names import resolve
 from lakehouse_lib.expressions.predicate import Predicate, sql_excerpt
 from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.expressions.value import Value
-from lakehouse_lib.schema import Field, PrimitiveType, Schema
+from lakehouse_lib.schema import ArrayType, DataType, Field, MapType, PrimitiveType, Schema, StructType
 from lakehouse_lib.schema.nesting import equal_except_nullability
 
 #: One condition of a filter: column, operator, value.
@@ -108,18 +108,35 @@ def check_generation(value: Value, column: Field, schema: Schema) -> None:
 
 
 def value_of(constant: Any, column: Field, *, table: str | None = None) -> Value:
-    """A constant value: the same Python or Arrow scalar for each row.
+    """A constant value: the same Python or Arrow scalar, list or dict for each row.
 
     Raises:
         InvalidPredicateError: the scalar cannot be assigned to the column's type.
     """
-    from lakehouse_lib.expressions.parsing.assignment import assigned
-
     try:
-        node = assigned(_literal(constant), column.type)
+        node = _constant(constant, column.type)
         return Value(render(node), node, table)
     except InvalidPredicateError as error:
         raise _invalid_value(constant, column, error, table) from None
+
+
+def _constant(constant: Any, kind: DataType) -> Node:
+    """The node of a constant: of a list for an array, of a dict for a struct or a map, else of a scalar."""
+    from lakehouse_lib.expressions.parsing.assignment import assigned
+    from lakehouse_lib.expressions.parsing.calls.constructors import map_of, struct_of
+
+    constant = _plain(constant)
+    if isinstance(kind, ArrayType) and isinstance(constant, list | tuple):
+        return Function("array", tuple(_constant(part, kind.element_type) for part in constant), kind)
+    if isinstance(kind, StructType) and isinstance(constant, dict):
+        return struct_of({str(name): part for name, part in constant.items()}, kind, _constant, may_lack=True)
+    if isinstance(kind, MapType) and isinstance(constant, list | tuple):
+        constant = dict(constant) if all(isinstance(pair, tuple) and len(pair) == 2 for pair in constant) else constant
+    if isinstance(kind, MapType) and isinstance(constant, dict):
+        node = map_of(list(constant.items()), kind, _constant)
+        assert node is not None
+        return node
+    return assigned(_literal(constant), kind)
 
 
 def _invalid_value(value: object, column: Field, error: InvalidPredicateError, table: str | None) -> DeltaError:

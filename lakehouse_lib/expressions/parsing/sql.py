@@ -14,6 +14,7 @@ from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import (
     BOOLEAN,
     UNKNOWN,
+    Arithmetic,
     Case,
     Literal,
     Node,
@@ -24,13 +25,16 @@ from lakehouse_lib.expressions.ir import (
     disjunction,
     is_null,
 )
-from lakehouse_lib.expressions.like import match
-from lakehouse_lib.expressions.parsing import functions
+from lakehouse_lib.expressions.like import match, match_ignoring_case
 from lakehouse_lib.expressions.parsing.arithmetic import calculate, shift
 from lakehouse_lib.expressions.parsing.assignment import assigned
 from lakehouse_lib.expressions.parsing.branches import CHOICES, branches_of, condition_on_branches
-from lakehouse_lib.expressions.parsing.casts import cast, number
+from lakehouse_lib.expressions.parsing.calls import functions, time_functions
+from lakehouse_lib.expressions.parsing.calls.constructors import constructed, read_element
+from lakehouse_lib.expressions.parsing.casts import cast
+from lakehouse_lib.expressions.parsing.common_types import with_common_type
 from lakehouse_lib.expressions.parsing.comparison import among, compare, describe
+from lakehouse_lib.expressions.parsing.literals import literal_of, small_integer
 from lakehouse_lib.expressions.parsing.names.column_references import column_of, parts_of, spark_expression
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition, parse_name
 from lakehouse_lib.expressions.parsing.names.type_names import type_of
@@ -47,12 +51,12 @@ _COMPARISONS: dict[Any, str] = {
     exp.NullSafeEQ: "<=>",
 }
 _ARITHMETIC: dict[Any, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_ARITHMETIC[exp.IntDiv] = "DIV"
 #: Greatest length of a predicate: about 100,000 listed numbers, which take seconds to parse.
 MAX_LENGTH = 1_000_000
 #: Greatest depth of a predicate's nodes. Evaluation and rendering recurse, and their caller may have used much stack.
 MAX_DEPTH = 100
 
-_STRING = PrimitiveType("string")
 _DATE = PrimitiveType("date")
 
 
@@ -123,7 +127,8 @@ def _read(sql: str, expected: str, read: Callable[[Any, Schema], Node], schema: 
 def _assigned(tree: Any, schema: Schema, kind: DataType) -> Node:
     choice = tree.unnest()
     if not isinstance(choice, CHOICES):
-        return assigned(_node(tree, schema), kind)
+        built = constructed(choice, kind, lambda part, member: _assigned(part, schema, member))
+        return assigned(_node(tree, schema), kind) if built is None else built
     branches, otherwise = branches_of(choice)
     values = [(_condition(when, schema), _assigned(then, schema, kind)) for when, then in branches]
     return Case(tuple(values), _assigned(otherwise, schema, kind), kind)
@@ -166,22 +171,6 @@ def _plain(tree: Any, *keys: str) -> bool:
 
 def _dot(tree: Any, schema: Schema) -> Node | None:
     return column_of(tree, schema) if not tree.find(exp.Func) else None
-
-
-def _value(tree: Any, _: Schema) -> Node | None:
-    if isinstance(tree, exp.Literal):
-        return Literal(str(tree.this), _STRING) if tree.is_string else number(str(tree.this))
-    if isinstance(tree, exp.Boolean):
-        return Literal(bool(tree.this), BOOLEAN)
-    if isinstance(tree, exp.HexString):
-        digits = str(tree.this)
-        try:
-            return Literal(bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)), PrimitiveType("binary"))
-        except ValueError:
-            raise InvalidPredicateError(f"X'{digits}' is not a binary literal") from None
-    if isinstance(tree, exp.RawString):
-        return Literal(str(tree.this), _STRING)
-    return Literal(None, PrimitiveType("void"))
 
 
 def _concat(tree: Any, schema: Schema) -> Node | None:
@@ -267,7 +256,7 @@ def _like(tree: Any, schema: Schema) -> Node | None:
     escape = "\\"
     if isinstance(tree, exp.Escape):
         escape, tree = str(tree.expression.this), tree.this
-        if not isinstance(tree, exp.Like) or len(escape) != 1:
+        if not isinstance(tree, exp.Like | exp.ILike) or len(escape) != 1:
             return None
     if not _plain(tree, "this", "expression", "negate"):
         return None
@@ -277,10 +266,12 @@ def _like(tree: Any, schema: Schema) -> Node | None:
         join = disjunction if isinstance(several, exp.Any) else conjunction
     else:
         listed, join = [several], conjunction
+    ignores_case = isinstance(tree, exp.ILike)
     patterns = [_node(pattern, schema) for pattern in listed]
 
     def like(operand: Node) -> Node | None:
-        parts = [match(operand, pattern, escape) for pattern in patterns]
+        read = match_ignoring_case if ignores_case else match
+        parts = [read(operand, pattern, escape) for pattern in patterns]
         matches = [part for part in parts if part is not None]
         if len(matches) < len(parts):
             return None
@@ -299,23 +290,29 @@ def _negate(tree: Any, schema: Schema) -> Node | None:
 
 
 def _arithmetic(tree: Any, schema: Schema) -> Node | None:
-    if isinstance(tree.expression, exp.Interval):
-        return _shifted(tree, schema)
+    is_sum, is_sub = isinstance(tree, exp.Add | exp.Sub), isinstance(tree, exp.Sub)
+    if is_sum and time_functions.is_interval(tree.expression):
+        return time_functions.add_interval(_node(tree.this, schema), tree.expression, is_sub=is_sub)
+    if is_sum and not is_sub and time_functions.is_interval(tree.this):
+        return time_functions.add_interval(_node(tree.expression, schema), tree.this, is_sub=False)
     left, right = _node(tree.this, schema), _node(tree.expression, schema)
-    days = functions.small_integer(right)
-    if isinstance(tree, exp.Add | exp.Sub) and days is not None and left.type == _DATE:
-        return shift(left, -days if isinstance(tree, exp.Sub) else days, "DAY")
-    return calculate(_ARITHMETIC[type(tree)], left, right)
+    if is_sum and left.type == _DATE and right.type != _DATE:
+        days = small_integer(right)
+        if days is None:
+            return time_functions.add_days(left, right, is_sub=is_sub)
+        moved = -days if is_sub else days
+        return shift(left, moved, "DAY") or time_functions.add_days(left, Literal(moved, PrimitiveType("integer")))
+    result = calculate(_ARITHMETIC[type(tree)], left, right)
+    # A cast gives a literal other digits, on which the digits of a quotient of decimals depend.
+    is_quotient = (
+        isinstance(tree, exp.Div) and isinstance(result, Arithmetic) and result.type != PrimitiveType("double")
+    )
+    return None if is_quotient and any(map(_is_cast_literal, (tree.this, tree.expression))) else result
 
 
-def _shifted(tree: Any, schema: Schema) -> Node | None:
-    operand, interval = _node(tree.this, schema), tree.expression
-    try:
-        count = int(str(interval.this.this))
-    except (ValueError, AttributeError):
-        return None
-    unit = str(interval.args.get("unit") or "").upper().rstrip("S")
-    return shift(operand, -count if isinstance(tree, exp.Sub) else count, unit)
+def _is_cast_literal(tree: Any) -> bool:
+    parts = tree.find_all(exp.Cast)
+    return any(isinstance(part.this.unnest(), exp.Literal | exp.Neg) for part in parts)
 
 
 def _cast(tree: Any, schema: Schema) -> Node | None:
@@ -331,7 +328,20 @@ def _function(tree: Any, schema: Schema) -> Node | None:
 
 
 def _choice(tree: Any, schema: Schema) -> Node | None:
-    return _function(tree, schema) if isinstance(tree, exp.Coalesce) else None
+    if isinstance(tree, exp.Coalesce):
+        return _function(tree, schema)
+    branches, otherwise = branches_of(tree)
+    default = _node(otherwise, schema)
+    if isinstance(tree, exp.Nullif):  # its type is that of the first argument
+        values: tuple[Node, ...] | None = (
+            None if not isinstance(default.type, PrimitiveType) else (Literal(None, default.type), default)
+        )
+    else:
+        values = with_common_type([*(_node(then, schema) for _, then in branches), default])
+    if values is None or values[0].type is None:
+        return None
+    conditions = [_condition(when, schema) for when, _ in branches]
+    return Case(tuple(zip(conditions, values[:-1], strict=True)), values[-1], values[0].type)
 
 
 def _ask(tree: Any, schema: Schema, question: Callable[[Node], Node | None]) -> Node | None:
@@ -350,11 +360,12 @@ _READERS: dict[Any, Callable[[Any, Schema], Node | None]] = {
     exp.Paren: lambda tree, schema: _node(tree.this, schema),
     exp.Column: column_of,
     exp.Dot: _dot,
-    exp.Literal: _value,
-    exp.Boolean: _value,
-    exp.Null: _value,
-    exp.HexString: _value,
-    exp.RawString: _value,
+    **dict.fromkeys(
+        (exp.Literal, exp.Boolean, exp.Null, exp.HexString, exp.RawString), lambda tree, _: literal_of(tree)
+    ),
+    exp.Bracket: lambda tree, schema: (
+        read_element(tree, partial(_node, schema=schema)) if _plain(tree, "this", "expressions") else None
+    ),
     exp.Concat: _concat,
     exp.And: _logic,
     exp.Or: _logic,
@@ -364,6 +375,7 @@ _READERS: dict[Any, Callable[[Any, Schema], Node | None]] = {
     exp.In: _in,
     exp.Is: _is,
     exp.Like: _like,
+    exp.ILike: _like,
     exp.Escape: _like,
     exp.Neg: _negate,
     exp.Cast: _cast,

@@ -121,6 +121,19 @@ CASES = {
     "CAST(i AS STRING) = '-4'": [2],
     "CAST(d AS TIMESTAMP) = TIMESTAMP '2024-02-29 00:00:00Z'": [1],
     "TRY_CAST('nonsense' AS DATE) = d": [],
+    "s ILIKE 'A%'": [1],
+    "upper(s) LIKE 'A%'": [1],
+    "date_add(d, 1) = DATE '2024-03-01'": [1],
+    "date_sub(d, 1) = DATE '2024-02-28'": [1],
+    "t + INTERVAL 1 DAY < n + INTERVAL 2 DAYS": [1, 2],
+    "date_trunc('month', t) = '2024-03-01T00:00:00Z'": [1],
+    "hour(t) = 2 AND minute(t) = 30": [1],
+    "abs(i) = 4": [2],
+    "i DIV 2 = 2": [1],
+    "greatest(i, 0) = 0": [2, 3],
+    "i > 0 AND 10 / i = 2": [1],
+    "CASE WHEN i > 0 THEN i ELSE 0 END + 1 = 6": [1],
+    "j / nullif(i - 5, 0) < 0": [2],
 }  # fmt: skip
 
 
@@ -169,15 +182,10 @@ def test_zones_of_strings_beside_timestamps_without_one(table, spark):
 
 
 SPARK_ONLY = {
-    "s ILIKE 'A%'": [1],
     "s RLIKE '^y+'": [2],
-    "upper(s) LIKE 'A%'": [1],
-    "date_add(d, 1) = DATE '2024-03-01'": [1],
-    "date_sub(d, 1) = DATE '2024-02-28'": [1],
-    "abs(i) = 4": [2],
+    "initcap(s) LIKE 'A%'": [1],
     "CAST(s AS INT) IS NULL": None,
-    "i DIV 2 = 2": [1],
-    "greatest(i, 0) = 0": [2, 3],
+    "sign(i) = -1": [2],
 }
 
 

@@ -191,7 +191,18 @@ def test_conditions_that_cannot_prune_keep_the_file():
     assert may_match(parse("upper(s) = 'A' AND x = 1", schema), files, TableLayout(schema)).to_pylist() == [False]
 
 
-def test_partition_values_beyond_a_long_are_refused():
+def test_a_divisor_of_zero_in_a_partition_is_excluded_by_an_earlier_condition():
+    schema = Schema([Field("p", "long"), Field("x", "long")])
+    files = files_with([stat(5, 9)] * 3, [{"p": "0"}, {"p": "2"}, {"p": "50"}])
+    layout = TableLayout(schema, ("p",))
+    predicate = parse("p <> 0 AND x = 6 AND 100 / p > 10", schema)
+    assert may_match(predicate, files, layout).to_pylist() == [False, True, False]
+    assert may_match(parse("p = 0 OR x = 1 OR 100 / p > 10", schema), files, layout).to_pylist() == [True, True, False]
+    with pytest.raises(InvalidPredicateError, match="divide by zero"):
+        may_match(parse("100 / p > 10", schema), files, layout)
+
+
+def test_partition_values_beyond_a_long_are_said_so():
     schema = Schema([Field("p", "long"), Field("x", "long")])
     files = files_with([stat(5, 9)], [{"p": str((1 << 63) - 1)}])
     for decided in (may_match, evaluate_partitions):

@@ -32,6 +32,7 @@ ROWS = pa.table(
         "d": pa.array([dt.date(2024, 2, 29), dt.date(1969, 12, 31), None, dt.date(1, 1, 1)]),
         "o": pa.array([{"x": 1, "y": "p"}, {"x": None, "y": "q"}, None, {"x": 3, "y": None}]),
         "a": pa.array([[1, 2], [], None, [None]], pa.list_(pa.int32())),
+        "m": pa.array([[("k", 1)], [], None, [("x", None)]], pa.map_(pa.string(), pa.int64())),
     }
 )
 SCHEMA = Schema.from_arrow(ROWS.schema)
@@ -101,6 +102,10 @@ CASES = [
     ("o", "o"),
     ("a", "a"),
     ("o.x", "l"),
+    ("array(i, 7, NULL)", "a"),
+    ("array()", "a"),
+    ("named_struct('x', l, 'y', upper(s))", "o"),
+    ("map('k', i, 's', NULL)", "m"),
     ("CASE WHEN b THEN o END", "o"),
 ]
 
@@ -136,6 +141,10 @@ def test_both_engines(spark: Any, sql: str, column: str) -> None:
         ("'x'", "i", "DELTA_INVALID_ASSIGNMENT"),
         ("'2024-02-30'", "d", "DELTA_INVALID_ASSIGNMENT"),
         ("1", "o", "DELTA_INVALID_ASSIGNMENT"),
+        ("array('x')", "a", "DELTA_INVALID_ASSIGNMENT"),
+        ("named_struct('x', 1)", "o", "DELTA_INVALID_ASSIGNMENT"),
+        ("named_struct('x', 1, 'y', 'a', 'z', 1)", "o", "DELTA_INVALID_ASSIGNMENT"),
+        ("map('k', 1, 'k', 2)", "m", "DELTA_INVALID_ASSIGNMENT"),
         ("o", "a", "DELTA_INVALID_ASSIGNMENT"),
         ("i +", "i", "DELTA_INVALID_ASSIGNMENT"),
         ("", "i", "DELTA_INVALID_ASSIGNMENT"),
@@ -180,6 +189,13 @@ def test_a_branch_is_evaluated_for_its_own_rows_only(sql: str, column: str, expe
     assert values_of({column: value}, ROWS, SCHEMA)[column].to_pylist() == expected
 
 
+def test_fields_of_structs_are_assigned_by_name_as_in_delta_spark() -> None:
+    for sql, first in (("struct(s AS Y, id AS x)", {"x": 1, "y": "a%b"}), ("if(b, struct(s AS y, 5 AS x), o)", None)):
+        values = values_of({"o": parse_value(sql, SCHEMA.field("o"), SCHEMA)}, ROWS, SCHEMA)["o"].to_pylist()
+        assert values[0] == (first or {"x": 5, "y": "a%b"})
+        assert values[1] == ({"x": 2, "y": "ÿ\U0001f600"} if first else {"x": None, "y": "q"})
+
+
 @pytest.mark.slow
 def test_a_case_with_many_branches() -> None:
     branches = " ".join(f"WHEN {number} THEN 'v{number}'" for number in range(15_000))
@@ -206,8 +222,10 @@ def test_functions_with_a_lambda_are_not_subqueries(sql: str) -> None:
     assert not is_renderable(parse(sql, SCHEMA).root)
 
 
-@pytest.mark.parametrize("sql", ["upper(s)", "s || i", "a[0]", "concat(s, upper(s))", "CASE WHEN b THEN lower(s) END"])
-def test_spark_only_functions_are_refused_by_arrow(sql: str) -> None:
+@pytest.mark.parametrize(
+    "sql", ["initcap(s)", "s || g", "a[i]", "concat(s, initcap(s))", "CASE WHEN b THEN initcap(s) END"]
+)
+def test_what_only_spark_evaluates_is_named(sql: str) -> None:
     with pytest.raises(DeltaError) as refusal:
         values_of({"s": parse_value(sql, SCHEMA.field("s"), SCHEMA)}, ROWS, SCHEMA)
     assert refusal.value.code == "DELTA_PREDICATE_NEEDS_SPARK"
@@ -226,6 +244,12 @@ def test_spark_only_functions_are_refused_by_arrow(sql: str) -> None:
         (pa.scalar(7, pa.int64()), "k", 7),
         (float("inf"), "g", float("inf")),
         (dt.date(2024, 5, 6), "s", "2024-05-06"),
+        ([1, None], "a", [1, None]),
+        ([], "a", []),
+        ({"x": 1}, "o", {"x": 1, "y": None}),
+        ({"Y": "it's", "X": 2}, "o", {"x": 2, "y": "it's"}),
+        ({"k": 1}, "m", [("k", 1)]),
+        ([("k", None)], "m", [("k", None)]),
     ],
 )
 def test_python_values(constant: Any, column: str, expected: Any) -> None:
@@ -233,8 +257,8 @@ def test_python_values(constant: Any, column: str, expected: Any) -> None:
     assert values_of({column: value}, ROWS, SCHEMA)[column].to_pylist() == [expected] * 4
 
 
-@pytest.mark.parametrize("constant", [pd.NaT, pd.NA, Decimal("sNaN"), [1], {"x": 1}, object()])
-def test_invalid_python_values_are_refused(constant: Any) -> None:
+@pytest.mark.parametrize("constant", [pd.NaT, pd.NA, Decimal("sNaN"), [1], {"z": 1}, object()])
+def test_python_values_that_are_no_values_of_a_column(constant: Any) -> None:
     for column in ("g", "d", "o"):
         with pytest.raises(InvalidPredicateError) as refusal:
             value_of(constant, SCHEMA.field(column))

@@ -139,8 +139,8 @@ def test_expressions_that_only_spark_can_evaluate(tmp_path: Path, spark: SparkSe
         [
             Field("at", "timestamp"),
             Field("name", "string"),
-            Field("hour", "integer", metadata={"delta.generationExpression": "hour(at)"}),
-            Field("upper", "string", metadata={"delta.generationExpression": "upper(name)"}),
+            Field("hour", "integer", metadata={"delta.generationExpression": "CAST(date_format(at, 'H') AS INT)"}),
+            Field("upper", "string", metadata={"delta.generationExpression": "initcap(name)"}),
         ]
     )
     DeltaTable.create(tmp_path, schema)

@@ -41,7 +41,7 @@ BAD: list[tuple[str, list[Clause], list[int], str]] = [
         [2],
         "DELTA_VALUE_OUT_OF_RANGE",
     ),
-    (ON, [("when_matched_update", {"updates": {"name": "upper(target.name)"}})], [1], "DELTA_PREDICATE_NEEDS_SPARK"),
+    (ON, [("when_matched_update", {"updates": {"name": "initcap(target.name)"}})], [1], "DELTA_PREDICATE_NEEDS_SPARK"),
 ]
 
 

@@ -179,7 +179,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"predicate": ""}, "DELTA_INVALID_PREDICATE"),
     ({"predicate": "nope = 1"}, "DELTA_PREDICATE_COLUMN_NOT_FOUND"),
     ({"predicate": "extra = 1", "schema_mode": "merge"}, "DELTA_PREDICATE_COLUMN_NOT_FOUND"),
-    ({"predicate": "upper(name) = 'X'"}, "DELTA_PREDICATE_NEEDS_SPARK"),
+    ({"predicate": "initcap(name) = 'X'"}, "DELTA_PREDICATE_NEEDS_SPARK"),
     ({"predicate": "id = 0 OR id IS NULL"}, "DELTA_CONSTRAINT_VIOLATED"),
 ]
 

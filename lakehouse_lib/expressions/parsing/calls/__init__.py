@@ -1,0 +1,1 @@
+"""Calls of functions and constructors in SQL, as nodes."""
