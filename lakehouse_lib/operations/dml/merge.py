@@ -11,18 +11,18 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine, WriteTarget
 from lakehouse_lib.engine.merge_plan import MergeClause, MergePlan
-from lakehouse_lib.engine.parquet.merge.key_join import common_type
 from lakehouse_lib.engine.parquet.merge.merging import merge_rows
 from lakehouse_lib.engine.writer_properties import WriterProperties
 from lakehouse_lib.errors import CommitFailedError, InvalidArgumentError, InvalidPredicateError, MetadataChangedError
 from lakehouse_lib.expressions import Predicate, Value, conjoin, from_filters
-from lakehouse_lib.expressions.ir import And, Column, Comparison, Node, Opaque, conjunction, walk
-from lakehouse_lib.expressions.namespace import SOURCE, TARGET
+from lakehouse_lib.expressions.ir import Column, Node, Opaque, conjunction, walk
+from lakehouse_lib.expressions.namespace import TARGET
 from lakehouse_lib.expressions.predicate import sql_excerpt
 from lakehouse_lib.expressions.render_spark import render
 from lakehouse_lib.features import check_removal
 from lakehouse_lib.features.computed_columns.identity_columns import check_assigned, with_high_water_marks
 from lakehouse_lib.operations.dml.key_pruning import files_with_keys
+from lakehouse_lib.operations.dml.merge_keys import conjuncts, keys_of, with_computed_keys
 from lakehouse_lib.operations.dml.row_change import FILE_CONFLICTS, MatchedRows, RowChangePlan
 from lakehouse_lib.operations.dml.single_change import change_once
 from lakehouse_lib.operations.dml.update import update_target
@@ -117,7 +117,8 @@ def merge(
         check_assigned(snapshot.schema, clause.values or (), table, is_insert=clause.action == "insert")
     if any(clause.action != "insert" for clause in clauses):
         check_removal(snapshot.metadata, table=table, version=snapshot.version)
-    plan = MergePlan(condition, _keys(condition, snapshot.schema, source.schema), clauses)
+    condition, source = with_computed_keys(condition, source)
+    plan = MergePlan(condition, keys_of(condition, snapshot.schema, source.schema), clauses)
     new_columns = new_source_columns(snapshot.schema, source.schema, assigned=clauses) if merges_schema else None
     plan = replace(plan, candidates=_target_predicate(plan, source, snapshot))
     operation = _Merge(source, plan, engine, new_columns, writer_properties)
@@ -245,20 +246,6 @@ def _clause_entries(clauses: tuple[MergeClause, ...]) -> list[dict[str, str]]:
     ]
 
 
-def _keys(condition: Predicate, target: Schema, source: pa.Schema) -> tuple[tuple[str, str], ...]:
-    """The pairs of columns that the condition compares for equality and by which rows can be joined."""
-    keys = []
-    for part in _conjuncts(condition.root):
-        if not isinstance(part, Comparison) or part.operator != "=":
-            continue
-        columns = [node for node in (part.left, part.right) if isinstance(node, Column) and len(node.path) == 2]
-        sides = {column.path[0]: column.path[1] for column in columns}
-        if len(sides) == 2:
-            kind = common_type(target.field(sides[TARGET]).type.to_arrow(), source.field(sides[SOURCE]).type)
-            keys += [(sides[TARGET], sides[SOURCE])] if kind is not None else []
-    return tuple(keys)
-
-
 def _target_predicate(plan: MergePlan, source: pa.Table, snapshot: Snapshot) -> Predicate | None:
     """A predicate on the target that is true for every row that a clause may change; None: every row.
 
@@ -269,7 +256,7 @@ def _target_predicate(plan: MergePlan, source: pa.Table, snapshot: Snapshot) -> 
         return None
     target_parts = [
         part
-        for part in _conjuncts(plan.condition.root)
+        for part in conjuncts(plan.condition.root)
         if {node.path[0] for node in walk(part) if isinstance(node, Column)} == {TARGET}
     ]
     predicate: Predicate | None = None
@@ -312,10 +299,6 @@ def _compares_exactly(kind: pa.DataType, keys: pa.Array) -> bool:
     bounds = pc.min_max(keys).as_py()
     is_decimal = pa.types.is_decimal(kind) or pa.types.is_decimal(keys.type)
     return not is_decimal and bounds["min"] > -_MOST_EXACT and bounds["max"] < _MOST_EXACT
-
-
-def _conjuncts(root: Node) -> tuple[Node, ...]:
-    return root.operands if isinstance(root, And) else (root,)
 
 
 def _without_side(part: Any) -> Any:

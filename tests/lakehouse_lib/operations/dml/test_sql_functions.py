@@ -40,6 +40,16 @@ def test_a_merge_uses_functions_of_both_sides(tmp_path: Path, engine: Engine) ->
     assert (column(table, "q"), column(table, "s")) == ([2.5, 1.25, None], ["ann", "bob", None])
 
 
+def test_an_expression_of_the_source_is_a_key_of_the_merge(tmp_path: Path) -> None:
+    for name in ("ann", "zoe"):
+        write_deltalake(tmp_path, pa.table({"s": [name], "n": [1]}), mode="append")
+    table = DeltaTable(tmp_path)
+    merger = table.merge(pa.table({"k": ["ANN"], "n": [7]}), "t.s = lower(s.k)", source_alias="s", target_alias="t")
+    metrics = merger.when_matched_update({"n": "s.n"}).when_not_matched_insert({"s": "s.k"}).execute()
+    assert (metrics["num_target_files_scanned"], metrics["num_target_rows_inserted"]) == (1, 0)
+    assert table.to_pyarrow_table().sort_by("s").to_pylist() == [{"s": "ann", "n": 7}, {"s": "zoe", "n": 1}]
+
+
 def test_updates_and_deletes_use_functions(tmp_path: Path, engine: Engine) -> None:
     write_deltalake(tmp_path, ROWS)
     table = DeltaTable(tmp_path, engine=engine)
