@@ -9,6 +9,7 @@ from lakehouse_lib.lazy_names import import_on_use
 if TYPE_CHECKING:
     from lakehouse_lib.expressions.evaluate_arrow import matches as matches
     from lakehouse_lib.expressions.evaluate_arrow import values_of as values_of
+    from lakehouse_lib.expressions.members import with_members as with_members
     from lakehouse_lib.expressions.parsing.parser import check_generation as check_generation
     from lakehouse_lib.expressions.parsing.parser import from_filters as from_filters
     from lakehouse_lib.expressions.parsing.parser import parse as parse
@@ -40,6 +41,7 @@ _MODULES = {
     "to_spark_sql": "predicate",
     "value_of": "parsing.parser",
     "values_of": "evaluate_arrow",
+    "with_members": "members",
 }
 
 __all__ = [*_MODULES]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.schema import Field, Schema
+from lakehouse_lib.schema import DataType, Field, Schema, StructType
 from lakehouse_lib.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -21,30 +21,83 @@ def assigned_values(
     *,
     schema: Schema | None = None,
     alias: str | None = None,
+    old_values: tuple[str, ...] | None = (),
 ) -> dict[str, Value]:
     """The values by column. Each key is the name of a column as the schema spells it.
 
+    The value of a struct column with assignments to its members has the old values of its other members.
+
     Args:
-        assignments: the assignments by column, as the user spells them.
+        assignments: the assignments by column, or by member of a struct column, as the user spells them.
         value: a function that returns the value for an assignment to a column.
         schema: the columns; None: the columns of the table.
         alias: an alias of the table that names may have as a prefix.
+        old_values: the names before that of a column in the path of its old value; None: there are no old values, so
+            members cannot be assigned.
 
     Raises:
-        InvalidArgumentError: a column does not exist, or is assigned twice.
+        InvalidArgumentError: a column does not exist, or a column or a part of it is assigned twice.
     """
+    from lakehouse_lib.expressions import with_members
+    from lakehouse_lib.expressions.ir import Column
+
+    schema = schema or snapshot.schema
     values: dict[str, Value] = {}
+    members: dict[str, dict[tuple[str, ...], Value]] = {}
     for name, assignment in assignments.items():
-        column = column_named(name, schema or snapshot.schema, alias) or snapshot.field(name)
-        if column.name in values:
-            raise InvalidArgumentError(
-                f"column {column.name!r} is assigned twice",
-                table=snapshot.store.root,
-                version=snapshot.version,
-                hint="Names of columns are case-insensitive; assign each column once",
-            )
-        values[column.name] = value(assignment, column)
+        column = column_named(name, schema, alias)
+        path = None if column is not None or old_values is None else _member_path(name, schema, alias)
+        if column is None and path is None:
+            column = snapshot.field(name)
+        if path is None:
+            assert column is not None
+            _refuse_twice(column.name, (), values, members, snapshot)
+            values[column.name] = value(assignment, column)
+            continue
+        parts, member = path
+        _refuse_twice(parts[0], parts[1:], values, members, snapshot)
+        members.setdefault(parts[0], {})[parts[1:]] = value(assignment, member)
+    for name, of_column in members.items():
+        struct = Column((*(old_values or ()), name), schema.field(name).type)
+        values[name] = with_members(struct, of_column, snapshot.store.root)
     return values
+
+
+def _member_path(name: Any, schema: Schema, alias: str | None) -> tuple[tuple[str, ...], Field] | None:
+    """The path of a member of a struct column, as the schema spells it, and the member; None: it does not exist."""
+    from lakehouse_lib.expressions.parsing.sql import name_parts
+
+    parts = name_parts(name) if isinstance(name, str) else []
+    if len(parts) > 2 and alias is not None and parts[0].lower() == alias.lower() and parts[0] not in schema:
+        parts = parts[1:]
+    path: list[str] = []
+    field: Field | None = None
+    within: DataType = schema
+    for part in parts:
+        field = within.get(part) if isinstance(within, StructType) else None
+        if field is None:
+            return None
+        path.append(field.name)
+        within = field.type
+    return (tuple(path), field) if field is not None and len(path) > 1 else None
+
+
+def _refuse_twice(
+    column: str,
+    member: tuple[str, ...],
+    values: Mapping[str, Value],
+    members: Mapping[str, Mapping[tuple[str, ...], Value]],
+    snapshot: Snapshot,
+) -> None:
+    others = members.get(column, {})
+    overlaps = any(path[: len(member)] == member[: len(path)] for path in others)
+    if column in values or overlaps:
+        raise InvalidArgumentError(
+            f"column {'.'.join((column, *member))!r} is assigned twice",
+            table=snapshot.store.root,
+            version=snapshot.version,
+            hint="Names of columns are case-insensitive; assign each column, or each of its members, once",
+        )
 
 
 def parsed_assignments(updates: Mapping[Any, Any], snapshot: Snapshot) -> dict[str, Value]:

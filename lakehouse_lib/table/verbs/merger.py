@@ -229,6 +229,7 @@ class TableMerger:
             lambda sql, column: parse_value(sql, column, names, table=self._table.table_uri),
             schema=self._columns,
             alias=self._names.aliases[TARGET],
+            old_values=(TARGET,) if TARGET in names.sides else None,
         )
         if not values:
             raise self._invalid("updates is empty; expected a value for at least one column")

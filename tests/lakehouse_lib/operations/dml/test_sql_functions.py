@@ -90,3 +90,45 @@ def test_the_arrow_engine_checks_a_constraint_with_functions(tmp_path: Path) -> 
     write_deltalake(tmp_path, codes, mode="append")
     with pytest.raises(ConstraintViolatedError, match=r"CHECK upper .*: 1 of 2 rows, such as \{'code': 'c'\}"):
         write_deltalake(tmp_path, pa.table({"code": ["C", "c"]}), mode="append")
+
+
+def test_members_of_structs_are_assigned(tmp_path: Path, engine: Engine) -> None:
+    write_deltalake(tmp_path, ROWS)
+    table = DeltaTable(tmp_path, engine=engine)
+    table.update({"o.x": "id * 10", "O.Y.z": "upper(o.y.z)"})
+    expected = [
+        {"x": 10, "y": {"z": "P", "w": 5}},
+        {"x": 20, "y": {"z": None, "w": None}},
+        {"x": 30, "y": {"z": None, "w": None}},
+    ]
+    assert column(table, "o") == expected
+    merger = table.merge(pa.table({"id": [1], "v": [100]}), "t.id = s.id", source_alias="s", target_alias="t")
+    merger.when_matched_update({"t.o.y.w": "s.v + t.o.y.w"}).execute()
+    table.update(new_values={"o.x": 5, "items": ["x"]}, predicate="id = 2")
+    expected[0]["y"]["w"], expected[1]["x"] = 105, 5
+    assert (column(table, "o"), column(table, "items")) == (expected, [["a", "b"], ["x"], None])
+
+
+@pytest.mark.parametrize(
+    ("updates", "code"),
+    [
+        ({"o.x": "1", "o": "NULL"}, "DELTA_INVALID_ARGUMENT"),
+        ({"o": "NULL", "o.x": "1"}, "DELTA_INVALID_ARGUMENT"),
+        ({"o.y": "NULL", "O.Y.z": "'a'"}, "DELTA_INVALID_ARGUMENT"),
+        ({"o.nope": "1"}, "DELTA_COLUMN_NOT_FOUND"),
+        ({"o.x": "'a'"}, "DELTA_INVALID_ASSIGNMENT"),
+    ],
+)
+def test_members_that_cannot_be_assigned(tmp_path: Path, updates: dict[str, str], code: str) -> None:
+    write_deltalake(tmp_path, ROWS)
+    with pytest.raises(DeltaError) as refusal:
+        DeltaTable(tmp_path).update(updates)
+    assert refusal.value.code == code
+
+
+def test_an_insert_assigns_no_members(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, ROWS)
+    merger = DeltaTable(tmp_path).merge(ROWS, "t.id = s.id", source_alias="s", target_alias="t")
+    with pytest.raises(DeltaError) as refusal:
+        merger.when_not_matched_insert({"o.x": "s.o.x"})
+    assert refusal.value.code == "DELTA_COLUMN_NOT_FOUND"
