@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,6 @@ from lakehouse_lib.expressions.ir import (
     Column,
     Function,
     Node,
-    Not,
     Opaque,
     Or,
     columns_of,
@@ -32,6 +31,8 @@ from lakehouse_lib.expressions.predicate import Predicate, sql_excerpt
 from lakehouse_lib.expressions.render_arrow import ArrowRendering
 from lakehouse_lib.expressions.value import Value
 from lakehouse_lib.schema import DataType, Schema
+
+_Rows: TypeAlias = pa.Table | pa.RecordBatch
 
 
 def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch) -> pa.Array:
@@ -46,7 +47,7 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch) -> pa.Array:
     """
     _refuse_opaque(predicate)
     try:
-        return as_array(_condition(predicate.root, data, data.num_rows))
+        return as_array(_value(predicate.root, data, data.num_rows))
     except pa.ArrowInvalid as error:
         raise InvalidPredicateError(
             f"the predicate {sql_excerpt(predicate.text)} cannot be evaluated for all rows: {error}",
@@ -75,7 +76,7 @@ def values_of(
         check_renderable(value)
         try:
             kind = types.field(column_name).type
-            column = _condition(value.root, data, len(data))
+            column = _value(value.root, data, len(data))
             results[column_name] = column if column.type == kind else column.cast(kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise SchemaMismatchError(
@@ -88,38 +89,45 @@ def values_of(
     return results
 
 
-def _condition(node: Node, data: pa.Table | pa.RecordBatch, count: int) -> pa.ChunkedArray:
-    """The value of a condition, or of another node, for each row.
+def _value(node: Node, data: _Rows, count: int) -> pa.ChunkedArray:
+    """The value of a node for each row.
 
     If a part of AND or OR fails for a row, such as a division by zero, it is evaluated only for the rows for which the
     parts before it do not decide, as in Spark.
+
+    Args:
+        data: has the columns that the node reads, and maybe more.
+        count: the number of rows, if there are no columns.
     """
     try:
-        return _value(node, data, count)
+        return _value_of_all_parts(node, data, count)
     except pa.ArrowInvalid:
-        if not isinstance(node, And | Or | Not):
+        if isinstance(node, And | Or):
+            return _decided_in_order(node, data, count)
+        logic: dict[str, Node] = {}
+        root = _with_columns(node, logic, _is_logic)
+        if not logic:
             raise
-    if isinstance(node, Not):
-        return pc.invert(_condition(node.operand, data, count))
+    columns = dict(zip(data.schema.names, data.columns, strict=True))
+    return _value(root, pa.table(columns | {name: _value(part, data, count) for name, part in logic.items()}), count)
+
+
+def _decided_in_order(node: And | Or, data: _Rows, count: int) -> pa.ChunkedArray:
+    """The value of AND or OR. A part is evaluated only for the rows for which the parts before it do not decide."""
     is_or = isinstance(node, Or)
     decides, unknown = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     for operand in node.operands:
         undecided = np.flatnonzero(~decides)
         rows = data.take(int64s(undecided)) if len(undecided) < count else data
-        values = _condition(operand, rows, len(undecided))
+        values = _value(operand, rows, len(undecided))
         decides[undecided] = flags_of(values if is_or else pc.invert(values))
         unknown[undecided] |= flags_of(values.is_null())
     truth = pc.if_else(bools(unknown & ~decides), null_scalar(pa.bool_()), bools(decides if is_or else ~decides))
     return pa.chunked_array([truth])
 
 
-def _value(node: Node, data: pa.Table | pa.RecordBatch, count: int) -> pa.ChunkedArray:
-    """The value of a node for each row.
-
-    Args:
-        data: has the columns that the node reads, and maybe more.
-        count: the number of rows, if there are no columns.
-    """
+def _value_of_all_parts(node: Node, data: _Rows, count: int) -> pa.ChunkedArray:
+    """The value of a node for each row. All parts of AND and OR are evaluated for all rows, which is fast."""
     match node:
         case Case():
             return _case(node, data, count)
@@ -130,33 +138,45 @@ def _value(node: Node, data: pa.Table | pa.RecordBatch, count: int) -> pa.Chunke
             chunks = [KERNELS[name](node, batch.columns) for batch in batches]
             return pa.chunked_array(chunks, _arrow_type(node.type))
     parts: dict[str, Node] = {}
-    root = _with_columns(node, parts)
+    root = _with_columns(node, parts, _is_computed_apart)
     columns = {name: data.column(name) for name in sorted(columns_of(root) - parts.keys())}
     columns |= {name: _value(part, data, count) for name, part in parts.items()}
     return _project(ArrowRendering().value(root), columns, count)
 
 
-def _with_columns(node: Node, parts: dict[str, Node]) -> Node:
-    """The node with a column instead of each part that an Arrow expression cannot compute.
+def _with_columns(node: Node, parts: dict[str, Node], is_part: Callable[[Node], bool]) -> Node:
+    """The node with a column instead of each part for which ``is_part`` is true.
+
+    A CASE is not entered, because it evaluates its parts only for some rows.
 
     Args:
         parts: the parts, by the name of their column; new parts are added.
     """
-    if isinstance(node, Case) or (isinstance(node, Function) and node.name in KERNELS):
-        name = next((name for name, part in parts.items() if part == node), f"\0{len(parts)}")
+    if is_part(node) and node.type is not None:
+        # No column of a table has such a name.
+        name = next((name for name, part in parts.items() if part == node), f"\0{type(node).__name__}{len(parts)}")
         parts[name] = node
         return Column((name,), node.type)
-    return with_children(node, lambda child: _with_columns(child, parts))
+    return node if isinstance(node, Case) else with_children(node, lambda child: _with_columns(child, parts, is_part))
 
 
-def _case(node: Case, data: pa.Table | pa.RecordBatch, count: int) -> pa.ChunkedArray:
+def _is_logic(node: Node) -> bool:
+    return isinstance(node, And | Or)
+
+
+def _is_computed_apart(node: Node) -> bool:
+    """Whether an Arrow expression cannot compute the node."""
+    return isinstance(node, Case) or (isinstance(node, Function) and node.name in KERNELS)
+
+
+def _case(node: Case, data: _Rows, count: int) -> pa.ChunkedArray:
     kind = _arrow_type(node.type)
     undecided = np.arange(count)
     parts: list[pa.ChunkedArray] = []
     places = []
     for when, then in (*node.branches, (TRUE, node.otherwise)):
         rows = data.take(int64s(undecided)) if len(undecided) < count else data
-        is_true = flags_of(_condition(when, rows, len(undecided)))
+        is_true = flags_of(_value(when, rows, len(undecided)))
         branch_rows = undecided[is_true]
         if len(branch_rows):
             data_of_branch = rows.filter(bools(is_true)) if len(branch_rows) < len(undecided) else rows

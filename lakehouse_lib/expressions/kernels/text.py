@@ -16,7 +16,7 @@ from lakehouse_lib.arrow.values import bools, flags_of, is_true
 
 #: Letters for which versions of Unicode differ: later versions added the other case of a letter. Arrow's version is
 #: later than Spark's.
-_NEW_PAIRS = "ɷɼꭋꭌ\ua7dd\ua7e2\uab6c\uab6d\U0001df40-\U0001df7f"
+NEW_PAIRS = "ɷɼꭋꭌ\ua7dd\ua7e2\uab6c\uab6d\U0001df40-\U0001df7f"
 _LAST_MAPPED = 0xFB17
 
 
@@ -66,7 +66,7 @@ def _is_ascii(values: pa.Array) -> bool:
 
 
 def _refuse_new_pairs(values: pa.Array) -> None:
-    is_new = flags_of(pc.match_substring_regex(values, f"[{_NEW_PAIRS}]"))
+    is_new = flags_of(pc.match_substring_regex(values, f"[{NEW_PAIRS}]"))
     if is_new.any():
         text = values.filter(bools(is_new))[0].as_py()
         raise pa.ArrowInvalid(f"versions of Unicode differ about upper and lower case of a letter in {text[:50]!r}")

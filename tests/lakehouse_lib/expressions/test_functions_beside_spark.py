@@ -2,104 +2,24 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from lakehouse_lib.engine.spark.session_settings import session_settings
 from lakehouse_lib.expressions import parse_value, values_of
 from lakehouse_lib.expressions.evaluate_arrow import is_renderable
+from lakehouse_lib.expressions.kernels import text
 from lakehouse_lib.expressions.parsing.generation import type_of_generation
 from lakehouse_lib.schema import Field, Schema
+from tests.lakehouse_lib.expressions.function_cases import EXPRESSIONS, tables
 
-VALUES, ROWS = 12, 300
 #: To compile the expressions would take longer than to interpret them.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 ANSI = {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "UTC"}
-#: Letters whose upper case or lower case has several letters, or depends on the letters around it.
-LETTERS = "aZßŉǰΐΣσςİıÄéſﬁǅᾳ 'Ж日\U0001f600\u0301%_1\n"
-TEXTS = st.text(LETTERS, max_size=8) | st.text(max_size=5).filter(lambda text: not set(text) & set("ɷɼꭋꭌ\ua7dd\ua7e2"))
-DOUBLES = st.floats(allow_nan=True) | st.sampled_from([0.5, -0.5, 2.5, 2.675, -2.675, 1.005, 1e16, -0.0, 1e-300, 4.35])
-
-
-def decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
-    return st.integers(-(10**precision) + 1, 10**precision - 1).map(lambda number: Decimal(number).scaleb(-scale))
-
-
-COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
-    "k": (pa.int8(), st.integers(-127, 127)),
-    "i": (pa.int32(), st.integers(-(2**31) + 1, 2**31 - 1)),
-    "j": (pa.int32(), st.integers(-3, 3)),
-    "l": (pa.int64(), st.integers(-(2**63) + 1, 2**63 - 1)),
-    "m": (pa.int64(), st.integers(-200, 200)),
-    "h": (pa.float32(), st.floats(width=32)),
-    "f": (pa.float64(), DOUBLES),
-    "g": (pa.float64(), DOUBLES),
-    "b": (pa.float64(), st.floats(-1e15, 1e15)),
-    "c": (pa.decimal128(5, 2), decimals(5, 2)),
-    "e": (pa.decimal128(10, 2), decimals(10, 2)),
-    "w": (pa.decimal128(20, 6), decimals(20, 6)),
-    "s": (pa.string(), TEXTS),
-    "t": (pa.string(), TEXTS),
-    "o": (pa.bool_(), st.booleans()),
-    "d": (pa.date32(), st.dates(dt.date(1600, 1, 1), dt.date(9000, 1, 1))),
-    "p": (pa.timestamp("us", "UTC"), st.datetimes(dt.datetime(1600, 1, 1), dt.datetime(9000, 1, 1))),
-    "n": (pa.timestamp("us"), st.datetimes(dt.datetime(1600, 1, 1), dt.datetime(9000, 1, 1))),
-    "a": (pa.list_(pa.int32()), st.lists(st.none() | st.integers(-9, 9), min_size=2, max_size=4)),
-    "q": (pa.map_(pa.string(), pa.int64()), st.dictionaries(st.sampled_from("xy"), st.none() | st.integers(-9, 9))),
-}
-
-#: Separated by semicolons.
-SQL = """
-    upper(s); lower(s); upper(s) = upper('a1'); m > 2 * 30 - 5;
-    s ILIKE 'a%'; s NOT ILIKE '%ß_'; s ILIKE '%Σ%'; ilike(s, '_'); length(upper(s));
-    substring(s, 2); substring(s, -3, 2); substring(s, -2); substr(s, 0, 2); right(s, 3); substring(s, -3, 7);
-    left(s, 0); right(s, 0); concat(s, i, d); s || l; trim(s) || upper(t); abs(k); abs(l); abs(f); abs(h); abs(c);
-    abs(m - j); greatest(i, j); greatest(k, 0); least(i, l, 5); greatest(f, g); least(f, g); greatest(h, f);
-    least(h, j); greatest(h, 0.1); least(c, 1); greatest(c, w); least(c, i); greatest(l, f); greatest(s, t);
-    least(s, 'm'); greatest(d, DATE '2024-01-01'); least(p, NULL); greatest(o, false); greatest(i, 1.5);
-    least(c, 1.555); greatest(j, NULL, k); least(n, n); round(f, 2); round(f); round(h, 1); round(b, 3);
-    round(c, 1); round(c); round(c, 5); round(w, 3); round(i); round(m, -1); round(j, -1); round(j, 2); floor(b);
-    ceil(b); floor(c); ceiling(w); floor(i); floor(k); ceil(l); round(m * 0.5); floor(m / 7); i / nullif(j, 0);
-    l / 7; m / 3; 100 / nullif(m, 0); f / nullif(g, 0); h / nullif(h, 0); h / 2; c / 3; c / nullif(i, 0);
-    e / nullif(c, 0); w / nullif(m, 0); m / nullif(c, 0); c / 0.7; 1 / nullif(c, 0); w / nullif(e, 0); j / 1.50;
-    l % nullif(m, 0); i % 7; mod(k, 5); l DIV nullif(m, 0); j DIV 2; c / nullif(abs(c), 0); (c + 1) / 4; f / 2.5;
-    i / 2.0; if(o, i, 1); if(o, k, l); if(j > 0, s, 'none'); nullif(j, 0) + 1; CASE WHEN o THEN c ELSE 1 END + j;
-    coalesce(i, l); coalesce(h, 0.1); coalesce(h, 1); coalesce(c, w, 0); ifnull(k, 0); nvl(s, t); nvl(f, h);
-    if(j <> 0, m / j, 0); nvl2(s, j, 2) * 3; CASE j WHEN 1 THEN 'x' WHEN 2 THEN s END || '!'; coalesce(j, 1) + 2;
-    j <> 0 AND 6 / j > 2; j = 0 OR 6 / j > 2; NOT (j = 0 OR 6 / j > 2); abs(j) > 1 AND upper(s) <= 'M';
-    CAST(j AS DOUBLE); CAST(l AS DOUBLE); CAST(l AS FLOAT); CAST(c AS DOUBLE); CAST(m AS DECIMAL(10,3));
-    CAST(b AS BIGINT); CAST(c AS INT); CAST(w AS DECIMAL(20,2)); CAST(m AS INT); CAST(f AS FLOAT);
-    date_trunc('year', p); date_trunc('QUARTER', p); date_trunc('month', p); date_trunc('week', p);
-    date_trunc('DD', p); date_trunc('hour', p); date_trunc('minute', p); date_trunc('second', p); trunc(d, 'year');
-    trunc(d, 'QUARTER'); trunc(d, 'MM'); trunc(d, 'week'); trunc(p, 'month'); hour(p); minute(p); second(p);
-    hour(n); minute(n); second(n); extract(HOUR FROM p); quarter(d); date_add(d, 1); date_sub(d, j);
-    date_add(d, k); date_add(p, 3); d + 1; d - j; date_sub(n, 40); datediff(d, p); datediff(n, d);
-    datediff(DATE '2024-01-31', d); add_months(d, 1); add_months(d, -13); add_months(p, j); last_day(d);
-    last_day(p); p + INTERVAL '1' DAY; p - INTERVAL 36 HOURS; n + INTERVAL 90 SECONDS; p + INTERVAL '1' MONTH;
-    n - INTERVAL 1 YEAR; p - INTERVAL 1 DAY 2 HOURS; INTERVAL '1' DAY + p; p + INTERVAL '2 weeks';
-    d + INTERVAL '1' DAY; d - INTERVAL 2 MONTHS; d + INTERVAL 1 YEAR; n + INTERVAL '7' MONTH; CAST(d AS TIMESTAMP);
-    a[1]; a[0] + 1; q['x']; coalesce(q['y'], a[0], 0)
-"""
-EXPRESSIONS = [expression.strip() for expression in SQL.split(";")]
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> pa.Table:
-    """Rows with random combinations of some values for each column."""
-    choose = np.random.default_rng(draw(st.integers(0, 2**32)))
-    columns = {}
-    for name, (kind, values) in COLUMNS.items():
-        naive = pa.timestamp("us") if pa.types.is_timestamp(kind) else kind
-        listed = pa.array([None, *draw(st.lists(values, min_size=VALUES, max_size=VALUES))], naive).cast(kind)
-        columns[name] = listed.take(pa.array(choose.integers(0, len(listed), ROWS)))
-    return pa.table(columns)
 
 
 def texts(values: Any, kind: Any) -> list[str]:
@@ -144,3 +64,15 @@ def test_values_and_types_are_those_of_spark(spark: Any, data: pa.Table) -> None
                 if len(set(row[1:])) > 1
             )
     assert differences == {}
+
+
+@pytest.mark.slow
+def test_upper_and_lower_case_of_every_letter(spark: Any) -> None:
+    numbers = [number for number in range(1, 0x110000) if not 0xD800 <= number < 0xE000]
+    letters = pa.table({"s": list(map(chr, numbers))})
+    letters = letters.filter(pc.invert(pc.match_substring_regex(letters["s"], f"[{text.NEW_PAIRS}]")))
+    cases = spark.createDataFrame(letters).coalesce(1).selectExpr("s", "upper(s) AS u", "lower(s) AS l").toArrow()
+    own = cases["s"].combine_chunks()
+    for name, function in (("u", text.upper), ("l", text.lower)):
+        differs = pc.not_equal(cases[name], function(own))
+        assert cases.filter(differs)["s"].to_pylist() == []

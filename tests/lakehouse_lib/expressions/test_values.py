@@ -181,6 +181,9 @@ def test_a_value_out_of_range_names_the_column(sql: str, column: str) -> None:
         ("CASE WHEN l > 1000 THEN 0 WHEN l * 3 > 5 THEN 1 ELSE 2 END", "i", [0, 2, 2, 2]),
         ("CASE WHEN l > 1000 THEN 0 ELSE CASE WHEN l * 8 < 0 THEN l * 8 ELSE 7 END END", "l", [0, -56, 7, 7]),
         ("coalesce(i, l * 1000)", "l", [5, -4, None, 0]),
+        ("if((i <> 0 AND 10 / i > 1) IS NULL, 1, 2)", "i", [2, 2, 1, 2]),
+        ("NOT (i = 0 OR 10 / i > 1) AND upper(s) IS NOT NULL", "b", [False, True, False, False]),
+        ("if(i = 0, 0, 10 / i) + 1", "g", [3.0, -1.5, None, 1.0]),
         ("CASE WHEN b THEN 'x' END", "s", ["x", None, None, "x"]),
     ],
 )
