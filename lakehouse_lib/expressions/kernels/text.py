@@ -6,6 +6,7 @@ to another lower-case letter.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import numpy as np
@@ -68,8 +69,10 @@ def _is_ascii(values: pa.Array) -> bool:
 def _refuse_new_pairs(values: pa.Array) -> None:
     is_new = flags_of(pc.match_substring_regex(values, f"[{NEW_PAIRS}]"))
     if is_new.any():
-        text = values.filter(bools(is_new))[0].as_py()
-        raise pa.ArrowInvalid(f"versions of Unicode differ about upper and lower case of a letter in {text[:50]!r}")
+        letter = next(
+            letter for letter in values.filter(bools(is_new))[0].as_py() if re.match(f"[{NEW_PAIRS}]", letter)
+        )
+        raise pa.ArrowInvalid(f"versions of Unicode differ about upper and lower case of {letter!r}")
 
 
 @cache

@@ -133,7 +133,14 @@ def test_a_function_that_only_spark_has_is_said_so():
         matches(predicate, SCHEMA.to_arrow().empty_table())
 
 
-def test_arithmetic_beyond_a_long_is_refused():
+def test_a_letter_whose_case_depends_on_the_version_of_unicode_is_refused():
+    table = pa.table({"string_": ["ann", "secret ɷ"]})
+    with pytest.raises(InvalidPredicateError, match="Unicode differ about upper and lower case of 'ɷ'") as raised:
+        matches(parse("upper(string_) = 'X'", SCHEMA), table)
+    assert "secret" not in raised.value.message
+
+
+def test_arithmetic_beyond_a_long_is_said_so():
     table = pa.table({"long_": [1, (1 << 63) - 1]})
     with pytest.raises(InvalidPredicateError, match=r"'long_ \+ 1 > 0' cannot be evaluated.*overflow") as raised:
         matches(parse("long_ + 1 > 0", SCHEMA, table="/tables/orders"), table)
