@@ -59,8 +59,8 @@ def test_functions_keep_their_names() -> None:
 def test_a_part_of_a_merge_is_the_same_expression() -> None:
     names = MergeNamespace(SCHEMA, Schema([Field("at", "timestamp_ntz")]), ("t", "s"))
     columns: dict[str, str] = {}
-    with_source_columns("t.n < s.at - INTERVAL 1 DAY 2 HOURS", names, columns)
-    assert list(columns.values()) == ["s.at - (INTERVAL '1' DAY + INTERVAL '2' HOURS)"]
+    with_source_columns("t.n < unix_micros(s.at - INTERVAL 1 DAY 2 HOURS)", names, columns)
+    assert list(columns.values()) == ["UNIX_MICROS(s.at - (INTERVAL '1' DAY + INTERVAL '2' HOURS))"]
 
 
 def test_a_text_with_other_operands_is_refused() -> None:
