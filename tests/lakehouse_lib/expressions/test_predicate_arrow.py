@@ -126,7 +126,7 @@ def test_the_rest_of_the_language(sql, expected):
     assert matches(parse(sql, SCHEMA), batch).to_pylist() == expected
 
 
-def test_a_function_that_only_spark_has_is_said_so():
+def test_a_function_that_only_spark_has_is_refused():
     predicate = parse("initcap(string_) = 'A'", SCHEMA)
     assert predicate.columns == {"string_"}
     with pytest.raises(InvalidPredicateError, match=r"only Spark can evaluate 'INITCAP\(string_\)'.*Spark engine"):
@@ -140,7 +140,7 @@ def test_a_letter_whose_case_depends_on_the_version_of_unicode_is_refused():
     assert "secret" not in raised.value.message
 
 
-def test_arithmetic_beyond_a_long_is_said_so():
+def test_arithmetic_beyond_a_long_is_refused():
     table = pa.table({"long_": [1, (1 << 63) - 1]})
     with pytest.raises(InvalidPredicateError, match=r"'long_ \+ 1 > 0' cannot be evaluated.*overflow") as raised:
         matches(parse("long_ + 1 > 0", SCHEMA, table="/tables/orders"), table)
@@ -210,7 +210,7 @@ def test_partition_filters_equal_those_of_deltalake():
     assert matching_rows(("x", "=", "")) == [0]  # the empty string is a value in other columns
 
 
-def test_what_only_spark_evaluates_names_the_table():
+def test_the_error_of_a_spark_only_condition_names_the_table():
     predicate = parse("initcap(string_) = 'A'", SCHEMA, table="/tables/orders")
     with pytest.raises(InvalidPredicateError) as raised:
         matches(pickle.loads(pickle.dumps(predicate)), SCHEMA.to_arrow().empty_table())

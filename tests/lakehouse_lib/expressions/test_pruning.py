@@ -202,7 +202,7 @@ def test_a_divisor_of_zero_in_a_partition_is_excluded_by_an_earlier_condition():
         may_match(parse("100 / p > 10", schema), files, layout)
 
 
-def test_partition_values_beyond_a_long_are_said_so():
+def test_partition_values_beyond_a_long_are_refused():
     schema = Schema([Field("p", "long"), Field("x", "long")])
     files = files_with([stat(5, 9)], [{"p": str((1 << 63) - 1)}])
     for decided in (may_match, evaluate_partitions):

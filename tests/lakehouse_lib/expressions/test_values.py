@@ -228,7 +228,7 @@ def test_functions_with_a_lambda_are_not_subqueries(sql: str) -> None:
 @pytest.mark.parametrize(
     "sql", ["initcap(s)", "s || g", "a[i]", "concat(s, initcap(s))", "CASE WHEN b THEN initcap(s) END"]
 )
-def test_what_only_spark_evaluates_is_named(sql: str) -> None:
+def test_spark_only_functions_are_refused_by_arrow(sql: str) -> None:
     with pytest.raises(DeltaError) as refusal:
         values_of({"s": parse_value(sql, SCHEMA.field("s"), SCHEMA)}, ROWS, SCHEMA)
     assert refusal.value.code == "DELTA_PREDICATE_NEEDS_SPARK"
@@ -261,7 +261,7 @@ def test_python_values(constant: Any, column: str, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("constant", [pd.NaT, pd.NA, Decimal("sNaN"), [1], {"z": 1}, object()])
-def test_python_values_that_are_no_values_of_a_column(constant: Any) -> None:
+def test_invalid_python_values_are_refused(constant: Any) -> None:
     for column in ("g", "d", "o"):
         with pytest.raises(InvalidPredicateError) as refusal:
             value_of(constant, SCHEMA.field(column))
