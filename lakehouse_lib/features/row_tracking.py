@@ -51,7 +51,8 @@ PROPERTIES = frozenset({ROW_TRACKING.key, ROW_TRACKING_SUSPENDED.key})
 DOMAIN = "delta.rowTracking"
 _HIGH_WATER_MARK = "rowIdHighWaterMark"
 _IDS = ("baseRowId", "defaultRowCommitVersion")
-_COLUMNS = (ROW_ID_COLUMN.key, ROW_COMMIT_VERSION_COLUMN.key)
+#: The properties that name the materialized columns.
+COLUMN_PROPERTIES = (ROW_ID_COLUMN.key, ROW_COMMIT_VERSION_COLUMN.key)
 _MAX_ROW_ID = 2**63 - 1
 
 
@@ -107,7 +108,7 @@ def with_columns(configuration: Mapping[str, str], *, table: str | None = None) 
             code="DELTA_INVALID_TABLE_PROPERTY",
         )
     names = (f"_row-id-col-{uuid.uuid4()}", f"_row-commit-version-col-{uuid.uuid4()}")
-    return {**dict(zip(_COLUMNS, names, strict=True)), **configuration}
+    return {**dict(zip(COLUMN_PROPERTIES, names, strict=True)), **configuration}
 
 
 def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: int) -> RowIdColumns | None:
@@ -118,7 +119,7 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     """
     if not is_enabled(protocol, metadata):
         return None
-    ids, versions = (metadata.configuration.get(key) for key in _COLUMNS)
+    ids, versions = (metadata.configuration.get(key) for key in COLUMN_PROPERTIES)
     if (
         ids
         and versions
@@ -129,9 +130,9 @@ def columns_of(protocol: Protocol, metadata: Metadata, *, table: str, version: i
     if ROW_TRACKING_SUSPENDED.is_on(metadata.configuration):
         problem = f"{ROW_TRACKING.key} and {ROW_TRACKING_SUSPENDED.key} are both true"
     elif ids and versions:
-        problem = f"{_COLUMNS[0]} and {_COLUMNS[1]} name the same column, {ids!r}"
+        problem = f"{COLUMN_PROPERTIES[0]} and {COLUMN_PROPERTIES[1]} name the same column, {ids!r}"
     else:
-        problem = f"{ROW_TRACKING.key} is true, but {_COLUMNS[1] if ids else _COLUMNS[0]} is not set"
+        problem = f"{ROW_TRACKING.key} is true, but {COLUMN_PROPERTIES[1] if ids else COLUMN_PROPERTIES[0]} is not set"
     raise DeltaProtocolError(
         f"the materialized columns of row tracking are not known: {problem}",
         table=table,
@@ -165,7 +166,7 @@ def check_table(protocol: Protocol, metadata: Metadata, schema: Schema, *, table
             hint="Add the feature domainMetadata, or drop rowTracking, with the engine that added it",
             code="DELTA_ROW_TRACKING",
         )
-    for key in _COLUMNS:
+    for key in COLUMN_PROPERTIES:
         name = metadata.configuration.get(key)
         if name is not None and schema.get(name) is not None:
             raise DeltaProtocolError(

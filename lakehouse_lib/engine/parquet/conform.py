@@ -109,7 +109,8 @@ def _plain(array: pa.Array) -> pa.Array:
     return array
 
 
-def _members(stored: pa.Field) -> list[pa.Field]:
+def members_of(stored: pa.Field) -> list[pa.Field]:
+    """The fields inside the type of a column of a file: members of a struct, the element of a list."""
     kind = stored.type
     while isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
@@ -122,7 +123,7 @@ def _struct(array: pa.Array, stored: pa.Field, data_type: StructType, mode: Mode
     target = data_type.to_arrow()
     if not len(data_type):
         return pa.Array.from_buffers(target, len(array), array.buffers()[:1], offset=array.offset)
-    fields = _members(stored)
+    fields = members_of(stored)
     members = Members(fields, mode)
     children = []
     for field in data_type.fields:
@@ -144,7 +145,7 @@ def _list(array: pa.Array, stored: pa.Field, data_type: ArrayType, mode: Mode) -
     if not pa.types.is_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     try:
-        values = _conform(array.values, _members(stored)[0], data_type.element_type, mode)
+        values = _conform(array.values, members_of(stored)[0], data_type.element_type, mode)
     except DoesNotFit as error:
         raise DoesNotFit(f"in its elements: {error}") from None
     return _rewrapped(array, data_type.to_arrow(), values)
@@ -153,7 +154,7 @@ def _list(array: pa.Array, stored: pa.Field, data_type: ArrayType, mode: Mode) -
 def _map(array: pa.Array, stored: pa.Field, data_type: MapType, mode: Mode) -> pa.Array:
     if not pa.types.is_map(array.type):
         raise DoesNotFit(f"its type is {array.type}; expected {data_type}")
-    entries = _members(stored)[0].type
+    entries = members_of(stored)[0].type
     target = data_type.to_arrow()
     try:
         keys = _conform(array.keys, entries.field(0), data_type.key_type, mode)

@@ -77,7 +77,7 @@ class TableOptimizer:
     def purge(
         self, partition_filters: Filters | None = None, *, commit_properties: CommitProperties | None = None
     ) -> dict[str, Any]:
-        """Rewrite every file that has a deletion vector, without the deleted rows; see ``operations.optimize.purge``.
+        """Rewrite files without deleted rows and dropped columns; see ``operations.optimize.purge``.
 
         Args:
             partition_filters: filters or SQL on partition columns; only files of these partitions are rewritten. None:
