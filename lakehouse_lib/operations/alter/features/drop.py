@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError, UnsupportedFeatureError
-from lakehouse_lib.features import FEATURES, with_features, without_feature, writer_features
+from lakehouse_lib.features import FEATURES, domain_metadata, with_features, without_feature, writer_features
 from lakehouse_lib.features.checkpoints import checkpoint_protection
 from lakehouse_lib.features.constraints import invariants
 from lakehouse_lib.json_text import excerpt
@@ -37,7 +37,9 @@ from lakehouse_lib.transaction.conflicts.checker import find_change
 logger = logging.getLogger(__name__)
 
 #: The features whose drop may rewrite data files.
-REWRITING_FEATURES = tuple(name for name, traces in TRACES.items() if traces.rewrite or traces.disable)
+REWRITING_FEATURES = tuple(
+    name for name, traces in TRACES.items() if FEATURES[name].reader and (traces.rewrite or traces.disable)
+)
 #: The number of checkpoints before a drop. If delta-spark cannot read the newest checkpoint, it tries up to three older
 #: checkpoints, and then older commits.
 _BARRIERS = 3
@@ -86,11 +88,25 @@ def check_drop(snapshot: Snapshot, name: str, *, truncate_history: bool = False)
     } | {*TRACES}
     if name not in droppable:
         raise UnsupportedFeatureError(
-            f"the feature {name} cannot be dropped, because files or older versions may need it; expected one of "
+            f"the feature {name} cannot be dropped, because its traces in files cannot be removed; expected one of "
             f"{', '.join(sorted(droppable))}",
             table=table,
             version=version,
             hint="Use delta-spark's ALTER TABLE ... DROP FEATURE, or copy the rows into a new table",
+        )
+    dependents = sorted(other for other in features if name in FEATURES[other].requires)
+    domains = sorted(snapshot.domains) if name == domain_metadata.FEATURE.name else []
+    if dependents or domains:
+        kind, users = ("features", dependents) if dependents else ("domains", [excerpt(domain) for domain in domains])
+        raise InvalidArgumentError(
+            f"the feature {name} cannot be dropped: the table has the {kind} {', '.join(users)}",
+            table=table,
+            version=version,
+            hint="First drop these features"
+            if dependents
+            else "First remove the domains with the program that wrote "
+            "them; DROP FEATURE of delta-spark removes all domains",
+            code="DELTA_FEATURE_IN_USE",
         )
     if name in TRACES and TRACES[name].are_removable:
         return
@@ -117,9 +133,10 @@ def drop_feature(
 ) -> OperationResult:
     """Drop a feature from the protocol of a table.
 
-    A writer feature takes one commit. For a reader feature, the first commits remove the property that enables it, and
-    rewrite the files that need it. Then follow three commits without actions, each with a checkpoint. The last commit
-    drops the feature, and adds checkpointProtection. If the drop is interrupted or loses a race, call it again.
+    A writer feature takes one commit, except rowTracking: earlier commits remove the row ids from the log. For a reader
+    feature, the first commits remove the property that enables it, and rewrite the files that need it. Then follow
+    three commits without actions, each with a checkpoint. The last commit drops the feature, and adds
+    checkpointProtection. If the drop is interrupted or loses a race, call it again.
 
     Args:
         truncate_history: delete the older versions that need the feature, instead of adding checkpointProtection.
@@ -139,18 +156,7 @@ def drop_feature(
         unprotected = checkpoint_protection.without_protection(latest.metadata)
         return _commit_drop(snapshot, latest, name, parameters, commit_properties, metadata=unprotected)
     if not FEATURES[name].reader:
-        traces = TRACES.get(name, Traces())
-        enabled = _enabling_properties(snapshot, traces)
-        domains = [snapshot.domains[domain] for domain in traces.domains if domain in snapshot.domains]
-        return commit_change(
-            snapshot,
-            "DROP FEATURE",
-            parameters,
-            metadata=_without(snapshot.metadata, enabled) if enabled else None,
-            protocol=without_feature(snapshot.protocol, name),
-            domains=[replace(domain, removed=True) for domain in domains],
-            commit_properties=commit_properties,
-        )
+        return _drop_writer_feature(snapshot, name, engine, parameters, commit_properties)
     traces, properties = TRACES[name], without_transactions(commit_properties)
     clean = latest = _disable(snapshot, traces, engine, properties)
     rewritten = pa.chunked_array([], pa.string())
@@ -176,6 +182,33 @@ def drop_feature(
     except DeltaError:  # only readers that check the protocol of every commit need this checkpoint
         logger.warning("no checkpoint was written after the feature %s was dropped", name, exc_info=True)
     return result
+
+
+def _drop_writer_feature(
+    snapshot: Snapshot,
+    name: str,
+    engine: Engine,
+    parameters: Mapping[str, Any],
+    properties: CommitProperties | None,
+) -> OperationResult:
+    """Remove the traces of the feature and the feature itself. Older versions do not need it."""
+    traces, latest = TRACES.get(name, Traces()), snapshot
+    if traces.disable is not None:
+        latest = _disable(snapshot, traces, engine, without_transactions(properties))
+        _check_files(latest, name)
+    enabled = _enabling_properties(latest, traces)
+    change = TableChange(
+        "DROP FEATURE",
+        parameters,
+        metadata=_without(latest.metadata, enabled) if enabled else None,
+        protocol=without_feature(latest.protocol, name),
+        domains=tuple(
+            replace(latest.domains[domain], removed=True) for domain in traces.domains if domain in latest.domains
+        ),
+        is_exclusive=traces.disable is not None,
+    )
+    version = version_of(change.on(latest, latest.store).commit(properties))
+    return OperationResult(snapshot.store.root, snapshot.version, version)
 
 
 def _commit_drop(
@@ -246,8 +279,19 @@ def _check_clean(clean: Snapshot, latest: Snapshot, name: str, rewritten: pa.Chu
     breaking = find_change(before, after, range(clean.version + 1, latest.version + 1), latest.store)
     if breaking is not None:
         raise breaking
-    is_back = pc.is_in(latest.file_columns(["path"])["path"], value_set=rewritten)
-    if TRACES[name].are_in_files(latest) or pc.any(is_back).as_py():
+    _check_files(latest, name, rewritten)
+
+
+def _check_files(latest: Snapshot, name: str, rewritten: pa.ChunkedArray | None = None) -> None:
+    """Refuse the drop if the latest version has files that need the feature.
+
+    Args:
+        rewritten: the log paths of files that needed the feature and were rewritten.
+    """
+    is_back = (
+        rewritten is not None and pc.any(pc.is_in(latest.file_columns(["path"])["path"], value_set=rewritten)).as_py()
+    )
+    if is_back or TRACES[name].are_in_files(latest):
         raise InvalidArgumentError(
             f"the feature {name} cannot be dropped: files that need it are in the latest version",
             table=latest.store.root,

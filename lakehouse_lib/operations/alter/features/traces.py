@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakehouse_lib.engine.base import Engine
-from lakehouse_lib.features import type_widening
+from lakehouse_lib.features import row_tracking, type_widening
 from lakehouse_lib.features.file_layout import clustering
 from lakehouse_lib.log.commits.commit_file import CommitActions
 from lakehouse_lib.operations.alter.features.mapping_removal import remove_mapping
+from lakehouse_lib.operations.alter.features.row_id_removal import have_row_ids, remove_row_ids
 from lakehouse_lib.operations.files import partition_codes
 from lakehouse_lib.operations.optimize.compact import CompactPlan, rewrite_bins
 from lakehouse_lib.operations.optimize.purge import purge
@@ -21,6 +22,9 @@ from lakehouse_lib.protocol.actions import Metadata
 from lakehouse_lib.protocol.table_properties import (
     CHECKPOINT_POLICY,
     DELETION_VECTORS,
+    IN_COMMIT_TIMESTAMP_TIME,
+    IN_COMMIT_TIMESTAMP_VERSION,
+    IN_COMMIT_TIMESTAMPS,
     MATERIALIZE_PARTITION_COLUMNS,
     TYPE_WIDENING,
 )
@@ -43,10 +47,11 @@ class Traces:
     """The traces of a feature.
 
     Attributes:
-        properties: the properties that enable the feature; they are removed first.
+        properties: the properties that enable the feature, or belong to it; they are removed first. If ``disable`` is
+            given, they are removed in the commit that drops the feature.
         domains: the domains of the feature; they are removed in the commit that drops the feature.
-        disable: a function that disables the feature and rewrites files in one commit; None: the feature is disabled by
-            removing ``properties``.
+        disable: a function that disables the feature and removes its traces from the files; None: the feature is
+            disabled by removing ``properties``.
         are_removable: False: the feature can be dropped only if the table does not use it.
         rewrite: a function that rewrites the files that need the feature, and returns the paths of these files; None:
             no file needs the feature.
@@ -63,6 +68,10 @@ class Traces:
     are_in_files: Callable[[Snapshot], bool] = _never
     are_in_commit: Callable[[CommitActions], bool] = _never
     without_traces: Callable[[Metadata], Metadata] = _unchanged
+
+
+def _forget_ids(snapshot: Snapshot, _: Engine, properties: CommitProperties | None) -> None:
+    remove_row_ids(snapshot, properties)
 
 
 def _unmap(snapshot: Snapshot, engine: Engine, properties: CommitProperties | None) -> None:
@@ -102,12 +111,23 @@ def _without_type_changes(metadata: Metadata) -> Metadata:
 
 #: The traces of each feature, by the name of the feature.
 TRACES: Mapping[str, Traces] = {
+    "allowColumnDefaults": Traces(are_removable=False),
     "clustering": Traces(domains=(clustering.DOMAIN,)),
     "columnMapping": Traces(disable=_unmap),
     "deletionVectors": Traces(
         (DELETION_VECTORS.key,), rewrite=_purge, are_in_files=_have_vectors, are_in_commit=_name_vectors
     ),
+    "domainMetadata": Traces(are_removable=False),
+    "inCommitTimestamp": Traces(
+        (IN_COMMIT_TIMESTAMPS.key, IN_COMMIT_TIMESTAMP_VERSION.key, IN_COMMIT_TIMESTAMP_TIME.key)
+    ),
     "materializePartitionColumns": Traces((MATERIALIZE_PARTITION_COLUMNS.key,)),
+    "rowTracking": Traces(
+        (*row_tracking.PROPERTIES, *row_tracking.COLUMN_PROPERTIES),
+        (row_tracking.DOMAIN,),
+        disable=_forget_ids,
+        are_in_files=have_row_ids,
+    ),
     "typeWidening": Traces((TYPE_WIDENING.key,), rewrite=_rewrite_all, without_traces=_without_type_changes),
     "v2Checkpoint": Traces((CHECKPOINT_POLICY.key,)),
     "vacuumProtocolCheck": Traces(),

@@ -9,7 +9,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from lakehouse_lib import DeltaTable, Field, TableFeatures, write_deltalake
+from lakehouse_lib import DeltaTable, Field, write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError, InvalidSchemaError, UnsupportedFeatureError
 from lakehouse_lib.features import FEATURES, writer_features
 from tests.log_builder import field, put_table
@@ -140,15 +140,15 @@ def test_features_that_are_not_used_are_dropped(
 @pytest.mark.parametrize(
     ("feature", "error", "message"),
     [
-        (TableFeatures.RowTracking, UnsupportedFeatureError, "rowTracking cannot be dropped"),
+        ("variantShredding", UnsupportedFeatureError, "variantShredding cannot be dropped"),
         ("invariants", InvalidArgumentError, "the table uses it"),  # a column is NOT NULL
         ("nothing", InvalidArgumentError, "does not have the feature 'nothing'"),
         (5, InvalidArgumentError, "does not have the feature 5"),
     ],
     ids=str,
 )
-def test_features_that_cannot_be_dropped(tmp_path: Path, feature: Any, error: type[Exception], message: str) -> None:
-    enabled = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+def test_features_that_stay(tmp_path: Path, feature: Any, error: type[Exception], message: str) -> None:
+    enabled = {"delta.enableDeletionVectors": "true", "delta.feature.variantShredding": "supported"}
     write_deltalake(tmp_path, ROWS, configuration=enabled)
     with pytest.raises(error, match=message):
         DeltaTable(tmp_path).alter.drop_feature(feature)
