@@ -196,7 +196,7 @@ class DeltaTable(UpkeepTable):
         new_values: Mapping[str, Any] | None = None,
         predicate: str | None = None,
         writer_properties: WriterProperties | None = None,
-        error_on_type_mismatch: bool = True,
+        error_on_type_mismatch: bool = True,  # noqa: ARG002
         *,
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
@@ -209,7 +209,7 @@ class DeltaTable(UpkeepTable):
             updates: column -> SQL expression, such as ``{"price": "price * 2"}``. An expression may use the old values
                 of all columns.
             new_values: column -> Python value, such as ``{"name": "Ann"}``; instead of ``updates``.
-            error_on_type_mismatch: only True is accepted.
+            error_on_type_mismatch: ignored. A value that does not fit its column is always an error.
 
         Returns:
             ``deltalake``'s metrics, ``num_deletion_vectors`` (the number of files that got a deletion vector) and
@@ -223,11 +223,10 @@ class DeltaTable(UpkeepTable):
         """
         from lakehouse_lib.engine.writer_properties import check_writer_properties
         from lakehouse_lib.operations.dml.update import update
-        from lakehouse_lib.table.arguments.assignments import check_assignments, check_type_mismatch, update_values
+        from lakehouse_lib.table.arguments.assignments import check_assignments, update_values
 
         table = self.table_uri
         check_assignments(updates, new_values, table=table)
-        check_type_mismatch(error_on_type_mismatch, table=table)
         check_predicate_text(predicate, table=table)
         check_writer_properties(writer_properties, table=table)
         properties = commit_properties_of(commit_properties, post_commithook_properties, table=table)
@@ -251,7 +250,7 @@ class DeltaTable(UpkeepTable):
         source_alias: str | None = None,
         target_alias: str | None = None,
         merge_schema: bool = False,
-        error_on_type_mismatch: bool = True,
+        error_on_type_mismatch: bool = True,  # noqa: ARG002
         writer_properties: WriterProperties | None = None,
         streamed_exec: bool = True,  # noqa: ARG002
         max_spill_size: int | None = None,  # noqa: ARG002
@@ -268,7 +267,7 @@ class DeltaTable(UpkeepTable):
             source_alias, target_alias: names of the source and of the table in SQL; default ``source`` and ``target``.
             merge_schema: the table gets the columns and nested fields that only the source has, if a clause assigns a
                 value to them.
-            error_on_type_mismatch: only True is accepted.
+            error_on_type_mismatch: ignored. A value that does not fit its column is always an error.
             streamed_exec, max_spill_size, max_temp_directory_size: ignored. They tune how ``deltalake`` executes.
 
         Raises:
@@ -276,10 +275,8 @@ class DeltaTable(UpkeepTable):
             InvalidArgumentError: the source cannot be read, or another argument is not valid.
         """
         from lakehouse_lib.engine.writer_properties import check_writer_properties
-        from lakehouse_lib.table.arguments.assignments import check_type_mismatch
         from lakehouse_lib.table.verbs.merger import TableMerger
 
-        check_type_mismatch(error_on_type_mismatch, table=self.table_uri)
         check_writer_properties(writer_properties, table=self.table_uri)
         properties = commit_properties_of(commit_properties, post_commithook_properties, table=self.table_uri)
         aliases = (target_alias or "target", source_alias or "source")

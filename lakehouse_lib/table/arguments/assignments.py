@@ -138,16 +138,6 @@ def check_assignments(updates: object, new_values: object, *, table: str) -> Non
         )
 
 
-def check_type_mismatch(error_on_type_mismatch: object, *, table: str) -> None:
-    """Refuse ``error_on_type_mismatch=False``: values that do not fit their column would silently become NULL."""
-    if error_on_type_mismatch is not True:
-        raise InvalidArgumentError(
-            f"error_on_type_mismatch is {excerpt(error_on_type_mismatch)}; expected True",
-            table=table,
-            hint="To assign NULL for values that do not fit, use CASE WHEN ... THEN ... END",
-        )
-
-
 def update_values(
     updates: Mapping[str, str] | None, new_values: Mapping[str, Any] | None, snapshot: Snapshot
 ) -> dict[str, Value]:

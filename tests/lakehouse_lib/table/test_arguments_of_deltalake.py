@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
-from lakehouse_lib.errors import InvalidArgumentError
+from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.table.verbs.merger import TableMerger
 from lakehouse_lib.table.verbs.optimizer import TableOptimizer
 from tests.peers import parquet_files
@@ -82,14 +82,16 @@ PATHS: list[tuple[str, Callable[[Path], list[str]]]] = [
 def test_values_that_would_silently_become_null_are_refused(tmp_path: Path) -> None:
     table = parts(tmp_path)
     before = parquet_files(tmp_path)
-    source = pa.table({"id": [1]})
+    source = pa.table({"id": [1], "text": ["x"]})
+    merger = table.merge(source, "s.id = t.id", "s", "t", False, False)
     for verb in (
         lambda: table.update({"id": "'x'"}, None, None, None, False),
-        lambda: table.merge(source, "source.id = target.id", None, None, False, False),
+        lambda: merger.when_matched_update({"id": "s.text"}).execute(),
     ):
-        with pytest.raises(InvalidArgumentError, match="error_on_type_mismatch is False; expected True"):
+        with pytest.raises(InvalidPredicateError, match="is not valid"):
             verb()
     assert parquet_files(tmp_path) == before
+    assert table.update({"id": "'5'"}, error_on_type_mismatch=False)["num_updated_rows"] > 0
 
 
 def test_tuning_arguments_of_delta_rs_have_no_effect(tmp_path: Path) -> None:
