@@ -7,8 +7,8 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from lakehouse_lib.catalogue.operation import Parameter
-from spark_jobs.command_line import Arguments, read_text_file
 from spark_jobs.job import Result, run_job
+from spark_jobs.process.command_line import Arguments, read_text_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from lakehouse_lib.catalogue import CLONE
-from spark_jobs.command_line import Arguments
 from spark_jobs.job import EngineWork, Result, run_job
+from spark_jobs.process.command_line import Arguments
 
 if TYPE_CHECKING:
     from lakehouse_lib.engine.base import Engine

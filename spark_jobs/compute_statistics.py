@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from lakehouse_lib.catalogue import COMPUTE_STATISTICS
-from spark_jobs.command_line import Arguments
 from spark_jobs.job import on_table, run_job
+from spark_jobs.process.command_line import Arguments
 
 
 def arguments() -> Arguments:

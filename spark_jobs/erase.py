@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_lib.catalogue import ERASE
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
 from lakehouse_lib.ledger import check_request
-from spark_jobs.command_line import Arguments, read_json_file
 from spark_jobs.job import FailedAfterWork, Result, require_predicate, run_job
+from spark_jobs.process.command_line import Arguments, read_json_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from lakehouse_lib.catalogue import INGEST
-from spark_jobs.command_line import Arguments, read_json_file, read_text_file
 from spark_jobs.job import FailedAfterWork, Result, run_job
+from spark_jobs.process.command_line import Arguments, read_json_file, read_text_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

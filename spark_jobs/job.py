@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse_lib.command_options import option
 from lakehouse_lib.errors import DeltaError, InvalidPredicateError, UnsupportedFeatureError
-from spark_jobs.command_line import JOB_FOLDER, Arguments
+from spark_jobs.process.command_line import JOB_FOLDER, Arguments
 from spark_jobs.process.parent import die_with_parent
 
 if TYPE_CHECKING:

@@ -57,6 +57,16 @@ Z_ORDER = TableOperation(
     moves_bytes=True,
     has_progress=True,
 )
+REORG = TableOperation(
+    "reorg",
+    "Rewrite the files of a Delta table that have a deletion vector or a dropped column, without the deleted rows and "
+    "the dropped columns.",
+    (_TABLE, _WHERE),
+    "operations.optimize.purge:purge",
+    ChangeResult,
+    moves_bytes=True,
+    has_progress=True,
+)
 COMPUTE_STATISTICS = TableOperation(
     "compute_statistics",
     "Add statistics that are missing in the log of a Delta table, from the footers or the columns of its data files.",

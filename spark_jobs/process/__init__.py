@@ -1,1 +1,1 @@
-"""The process of a job: it dies with its parent, reads private files from memory, and has objects in a store."""
+"""The process of a job: its command line, its parent, its private files in memory, its objects in a store."""

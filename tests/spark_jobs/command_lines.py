@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
-from spark_jobs.command_line import file_option
+from spark_jobs.process.command_line import file_option
 
 
 def command_line_of(operator: LakehouseJobOperator, folder: Path) -> list[str]:

@@ -12,8 +12,8 @@ import pytest
 from lakehouse_lib import DeltaTable, write_deltalake
 from lakehouse_lib.errors import InvalidPredicateError, TableNotFoundError
 from lakehouse_lib.operations.results import ChangeResult
-from spark_jobs.command_line import file_option
 from spark_jobs.job import Result, run_in_process
+from spark_jobs.process.command_line import file_option
 from spark_jobs.process.private_files import in_this_process, private_path
 from tests.peers import parquet_files
 from tests.slow_cases import some_slow
@@ -21,6 +21,7 @@ from tests.slow_cases import some_slow
 JOBS = {
     "compact": [],
     "z_order": ["--columns=id"],
+    "reorg": [],
     "compute_statistics": [],
     "delete_rows": ["--predicate=id % 2 = 0"],
     "update_rows": ['--updates={"id": "id + 100"}', "--predicate=id % 2 = 0"],
@@ -37,13 +38,15 @@ JOBS = {
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Four files without statistics of ``name``."""
+    """Four files without statistics of ``name``, and with a dropped column."""
     table = tmp_path / "table"
     for number in range(4):
-        rows = pa.table({"id": pa.array(range(number, 40, 4)), "name": ["a"] * 10})
+        rows = pa.table({"id": pa.array(range(number, 40, 4)), "name": ["a"] * 10, "old": [0] * 10})
         configuration = {"delta.dataSkippingStatsColumns": "id"}
         write_deltalake(table, rows, mode="append", configuration=configuration if number == 0 else None)
-    DeltaTable(table).alter.set_table_properties({"delta.dataSkippingStatsColumns": "id,name"})
+    alter = DeltaTable(table).alter
+    alter.set_table_properties({"delta.dataSkippingStatsColumns": "id,name", "delta.columnMapping.mode": "name"})
+    alter.drop_columns(["old"])
     write_deltalake(tmp_path / "source", pa.table({"id": pa.array([2, 50]), "name": ["b", "b"]}))
     return table
 

@@ -24,11 +24,12 @@ from spark_jobs import (
     erase,
     ingest,
     merge_rows,
+    reorg,
     update_rows,
     z_order,
 )
-from spark_jobs.command_line import Arguments, command_line
 from spark_jobs.job import run_job
+from spark_jobs.process.command_line import Arguments, command_line
 from tests.slow_cases import some_slow
 from tests.spark_jobs.loading import Shop
 
@@ -45,6 +46,7 @@ JOBS = {
         erase,
         ingest,
         merge_rows,
+        reorg,
         update_rows,
         z_order,
     )
@@ -89,6 +91,7 @@ def test_missing_arguments_are_an_error_line(capsys: pytest.CaptureFixture[str],
     [
         ("compact", []),
         ("compute_statistics", []),
+        ("reorg", []),
         ("z_order", ["--columns", "a"]),
         ("delete_rows", ["--predicate", "a = 1"]),
         ("update_rows", ["--updates", '{"a": "1"}']),

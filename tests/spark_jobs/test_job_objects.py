@@ -15,9 +15,9 @@ import pytest
 
 from lakehouse_lib.errors import InvalidArgumentError, StoreError, TableNotFoundError
 from lakehouse_lib.store import LocalStore
-from spark_jobs.command_line import Arguments
 from spark_jobs.job import FailedAfterWork, run_job
 from spark_jobs.process import job_objects
+from spark_jobs.process.command_line import Arguments
 from spark_jobs.process.job_objects import JobObjects, job_place
 
 NAME = "0123abcd-4567"

@@ -96,7 +96,7 @@ class BoundedEngine(ArrowEngine):
                     files.append(table)
                 case object(loads=tuple() as loads):
                     parts += [part.path for load in loads for part in load.sources]
-                case object(paths=_):  # copies of whole objects, which ``bytes_before`` counts
+                case object(paths=_):  # footers, or copies of whole objects, which ``bytes_before`` counts
                     continue
                 case _:
                     raise TypeError(f"the task {type(task).__qualname__} has no files; expected a task with files")

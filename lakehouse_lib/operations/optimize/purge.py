@@ -18,6 +18,7 @@ from lakehouse_lib.operations.optimize.compact import CompactPlan, rewrite_bins
 from lakehouse_lib.operations.optimize.rewrite import run_with_replanning
 from lakehouse_lib.operations.partition_predicate import check_partition_predicate
 from lakehouse_lib.operations.results import ChangeResult
+from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -64,6 +65,7 @@ def purge(
     *,
     predicate: Predicate | None = None,
     commit_properties: CommitProperties | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ChangeResult:
     """Rewrite every file with a deletion vector or a dropped column, without the deleted rows and dropped columns.
 
@@ -75,6 +77,7 @@ def purge(
 
     Args:
         predicate: on partition columns; None: the whole table.
+        on_progress: called when a task has rewritten a file.
 
     Returns:
         The metrics of ``compact``. If no file has a deletion vector or a dropped column, nothing is committed.
@@ -91,6 +94,8 @@ def purge(
 
     def attempt(snapshot: Snapshot) -> ChangeResult:
         plan = plan_purge(snapshot, engine, predicate)
-        return rewrite_bins(snapshot, engine, plan, "REORG", parameters, started, commit_properties)
+        return rewrite_bins(
+            snapshot, engine, plan, "REORG", parameters, started, commit_properties, on_progress=on_progress
+        )
 
     return run_with_replanning(snapshot, attempt)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse_airflow.errors import JobError
 from lakehouse_airflow.jobs.machine import kill_group, start_time, this_machine
-from spark_jobs.command_line import TRY_OPTIONS
+from spark_jobs.process.command_line import TRY_OPTIONS
 from spark_jobs.process.job_objects import JobObjects, delete_old, job_place
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from lakehouse_airflow.jobs.machine import start_time, this_machine
 from lakehouse_airflow.jobs.pulse import Pulse
 from lakehouse_airflow.jobs.supervisor import dying_with_supervisor
 from lakehouse_lib.errors import DeltaError
-from spark_jobs.command_line import JOB_FOLDER, JOB_NAME, SPARK_CONNECT, command_line
+from spark_jobs.process.command_line import JOB_FOLDER, JOB_NAME, SPARK_CONNECT, command_line
 from spark_jobs.process.parent import tied_to_this_process
 from spark_jobs.process.private_files import in_memory, private_path
 

@@ -1,4 +1,4 @@
-"""The operator that compacts small files."""
+"""The operators that compact small files, and that rewrite files without deleted rows and dropped columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.registry import registered_entry
-from lakehouse_lib.catalogue import COMPACT
+from lakehouse_lib.catalogue import COMPACT, REORG
 from lakehouse_lib.fleet.registry import Table
 
 
@@ -47,6 +47,29 @@ class LakehouseOptimizeOperator(LakehouseJobOperator):
             "target_file_size": file_size(self.target_file_size, entry),
             "min_commit_interval": self.min_commit_interval,
         }
+
+    def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
+        return where_file(self.where)
+
+
+class LakehouseReorgOperator(LakehouseJobOperator):
+    """Rewrites every file with a deletion vector or a dropped column (REORG in the log). Changes no row.
+
+    Args:
+        where: SQL condition on partition columns that selects partitions (templated); None: all partitions.
+    """
+
+    job = REORG.name
+    job_parameters = REORG.parameters
+    template_fields = (*LakehouseJobOperator.template_fields, "where")
+    template_ext = (".sql",)
+
+    def __init__(self, *, where: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.where = where
+
+    def job_values(self, hook: LakehouseHook) -> dict[str, Any]:
+        return {"table": hook.uri(self.table)}
 
     def private_files(self, hook: LakehouseHook) -> dict[str, str]:  # noqa: ARG002
         return where_file(self.where)

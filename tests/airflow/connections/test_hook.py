@@ -23,7 +23,7 @@ from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
 from lakehouse_lib.fleet.registry import RegistryError
 from lakehouse_lib.log import segment
 from lakehouse_lib.store import ObjectStore
-from spark_jobs.command_line import file_option
+from spark_jobs.process.command_line import file_option
 from tests.table_builder import longs
 
 

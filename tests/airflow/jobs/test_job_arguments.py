@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakehouse_airflow.operators.ingest import LakehouseIngestOperator
-from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator
+from lakehouse_airflow.operators.optimize import LakehouseOptimizeOperator, LakehouseReorgOperator
 from lakehouse_airflow.operators.report import LakehouseAggregateOperator
 from lakehouse_airflow.operators.statistics import LakehouseComputeStatisticsOperator
 from lakehouse_airflow.operators.z_order import LakehouseZOrderOperator
@@ -54,6 +54,9 @@ def test_the_jobs_accept_the_arguments_of_the_operators(registry_file: Path, tmp
 
     elsewhere = parsed("compact", arguments(LakehouseOptimizeOperator(task_id="t", table="/any/where")))
     assert (elsewhere.table, elsewhere.target_file_size) == ("/any/where", None)
+
+    reorg = LakehouseReorgOperator(task_id="t", table="orders", where="day = '2026-11-01'")
+    assert parsed("reorg", arguments(reorg)).table == str(folder / "tables/orders")
 
     footers = LakehouseComputeStatisticsOperator(task_id="t", table="orders")
     assert parsed("compute_statistics", arguments(footers)).table == str(folder / "tables/orders")

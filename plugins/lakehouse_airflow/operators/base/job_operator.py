@@ -24,7 +24,7 @@ from lakehouse_airflow.registry import is_configured, load_registry, require_reg
 from lakehouse_airflow.task_metadata import task_application, task_metadata
 from lakehouse_lib.catalogue import APP_TRANSACTION
 from lakehouse_lib.catalogue.operation import Parameter
-from spark_jobs.command_line import command_line, file_option
+from spark_jobs.process.command_line import command_line, file_option
 from spark_jobs.process.job_objects import JOBS_FOLDER
 
 if TYPE_CHECKING:
