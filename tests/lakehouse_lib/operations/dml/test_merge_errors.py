@@ -59,6 +59,20 @@ def test_bad_input_changes_nothing(
     assert parquet_files(tmp_path) == before
 
 
+def test_target_rows_that_several_source_rows_match_are_named(tmp_path: Path, engine: Engine) -> None:
+    """The error shows ten of them, by the columns of the condition."""
+    made(tmp_path)
+    repeated = [*range(1, 25, 2)]
+    with pytest.raises(DeltaError) as refusal:
+        run(
+            DeltaTable(tmp_path, engine=engine),
+            source([2, *repeated, *repeated]),
+            ON,
+            [("when_matched_update_all", {})],
+        )
+    assert str([{"id": number} for number in repeated[:10]]) in str(refusal.value)
+
+
 BAD_CALLS: list[tuple[Any, Any, list[Clause], list[str]]] = [
     (
         None,
