@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib.engine.base import Engine
+from lakehouse_lib.features import FEATURES
 from lakehouse_lib.table.delta_table import DeltaTable
 from lakehouse_lib.table.write import write_deltalake
 from tests.interop.matrix.lines import LINES
 from tests.interop.matrix.our_table import OurTable
-from tests.interop.matrix.outcomes import OTHER_ROWS, other_readers, reading, recorded
+from tests.interop.matrix.outcomes import OTHER_ROWS, features_of, other_readers, reading, recorded
 from tests.interop.rows import PARTITION_COLUMNS, rows
 from tests.peers import files_delta_rs, parquet_files, plain, read_delta_rs, read_duckdb
 from tests.slow_cases import some_slow
@@ -47,7 +48,7 @@ def test_the_tables_of_the_matrix(tmp_path: Path, title: str, engine: Engine) ->
     table = OurTable(tmp_path / "our table", engine)
     LINES[title](table)
     assert reading(table, lambda version: plain(table.open(version).to_pyarrow_table())) == ""
-    outcomes = other_readers(table)
+    outcomes = features_of(table) | other_readers(table)
     expected = {reader: recorded()[title][reader] for reader in outcomes}
     if engine.name == "spark":
         expected |= OF_SPARK_FILES.get(title, {})
@@ -69,7 +70,12 @@ def test_the_matrix_is_complete_and_has_no_unknown_differences() -> None:
     }
 
 
-def test_the_page_is_generated_from_the_record() -> None:
+def test_every_feature_that_is_written_has_a_line() -> None:
+    names = {name for line in recorded().values() for name in line["features"].split(", ")}
+    assert {feature.name for feature in FEATURES.values() if feature.writes} - names == set()
+
+
+def test_the_page_is_what_the_record_gives() -> None:
     pages = import_module("docs.interop_matrix")
     assert pages.PAGE.read_text(encoding="utf-8") == pages.page(), "run `make docs`"
 

@@ -16,7 +16,16 @@ from tests.interop.delta_spark.expected import Written, difference, rows_of
 from tests.interop.delta_spark.peer import Peer, SparkRefusal
 from tests.interop.matrix.lines import LINES
 from tests.interop.matrix.our_table import OurTable
-from tests.interop.matrix.outcomes import WRITES, other_readers, reading, reading_changes, record, recorded, shortened
+from tests.interop.matrix.outcomes import (
+    WRITES,
+    features_of,
+    other_readers,
+    reading,
+    reading_changes,
+    record,
+    recorded,
+    shortened,
+)
 from tests.interop.matrix.spark_writes import spark_write
 from tests.peers import plain
 
@@ -31,6 +40,7 @@ def test_other_readers_read_the_table_and_delta_spark_writes_to_it(
     written = peer.record(tmp_path, table.root.name)
     outcome = {
         "versions": str(len(table.versions)),
+        **features_of(table),
         "delta-spark": reading(table, lambda version: rows_of_version(written, version))
         or reading_changes(table, lambda: peer.changes(table.root, 0)),
         **other_readers(table),

@@ -101,6 +101,22 @@ def identity_columns(table: OurTable) -> None:
 
 @line(COLUMNS, "variants")
 def variants(table: OurTable) -> None:
+    life_of_variants(table)
+
+
+@line(COLUMNS, "variants, with the feature variantShredding")
+def shredded_variants(table: OurTable) -> None:
+    """This library lists the feature, and writes variants without shredding."""
+    life_of_variants(table, "variantShredding")
+
+
+@line(COLUMNS, "variants, with the previews of the features")
+def previewed_variants(table: OurTable) -> None:
+    life_of_variants(table, "variantType-preview", "variantShredding-preview")
+
+
+def life_of_variants(table: OurTable, *features: str) -> None:
+    """Create, append, delete, update and compact, in a table whose protocol lists these features."""
     kind = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
     #: {"a": 1} and 1, in the encoding of variants.
     values = [
@@ -112,7 +128,8 @@ def variants(table: OurTable) -> None:
     def some(*ids: int) -> pa.Table:
         return pa.table({"id": pa.array(ids, pa.int64()), "v": pa.array([values[key % 3] for key in ids], kind)})
 
-    DeltaTable.create(table.root, Schema([Field("id", "long"), Field("v", VariantType())]))
+    schema = Schema([Field("id", "long"), Field("v", VariantType())])
+    DeltaTable.create(table.root, schema, configuration={f"delta.feature.{name}": "supported" for name in features})
     table.has(some())
     table.write(some(*range(6)), some(*range(6)), mode="append")
     table.open().delete("id = 1")

@@ -315,6 +315,38 @@ def vacuum_protocol_check(table: OurTable) -> None:
     table.write(rows(SECOND), rows([0, *range(2, 16)]), mode="append")
 
 
+@line(FEATURES, "copies of partition columns")
+def copies_of_partition_columns(table: OurTable) -> None:
+    lifecycle(table, {"delta.enableMaterializePartitionColumnsFeature": "true"}, partition_by=["part"])
+
+
+@line(FEATURES, "deletion vectors, dropped (checkpointProtection)")
+def vectors_dropped(table: OurTable) -> None:
+    """Six commits drop the feature: they unset the property, rewrite a file, write checkpoints, and drop it."""
+    table.write(rows(FIRST), rows(FIRST), configuration={"delta.enableDeletionVectors": "true"})
+    table.open().delete("id = 1")
+    left = [0, *range(2, 10)]
+    table.has(rows(left))
+    table.open().alter.drop_feature(TableFeatures.DeletionVectors)
+    table.has(rows(left), commits=6)
+    table.write(rows(SECOND), rows([*left, *SECOND]), mode="append")
+
+
+@line(FEATURES, "row tracking and in-commit timestamps, dropped")
+def row_tracking_dropped(table: OurTable) -> None:
+    """Three commits drop row tracking: they suspend it, remove the ids, and drop it."""
+    on = {"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"}
+    table.write(rows(FIRST), rows(FIRST), configuration=on)
+    table.open().update({"amount": "1.0"}, predicate="id = 1")
+    table.has(rows(FIRST, {1: 1.0}))
+    table.open().alter.drop_feature("rowTracking")
+    table.has(rows(FIRST, {1: 1.0}), commits=3)
+    for name in ("domainMetadata", "inCommitTimestamp"):
+        table.open().alter.drop_feature(name)
+        table.has(rows(FIRST, {1: 1.0}))
+    table.write(rows(SECOND), rows(range(16), {1: 1.0}), mode="append")
+
+
 @line(FEATURES, "append-only tables")
 def append_only(table: OurTable) -> None:
     table.write(rows(FIRST), rows(FIRST), configuration={"delta.appendOnly": "true"})

@@ -10,12 +10,13 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 
+from lakehouse_lib.features import FEATURES
 from tests.interop.delta_spark.expected import difference
 from tests.interop.matrix.lines import LINES
 from tests.interop.matrix.our_table import OurTable
 from tests.peers import plain, read_delta_rs, read_duckdb
 
-#: The outcomes of each line: a reason for each reader or statement that fails, and the number of versions.
+#: The outcomes of each line: a reason for each reader or statement that fails, the number of versions, the features.
 RECORD = Path(__file__).with_name("record.json")
 READERS = ("delta-spark", "delta-rs", "DuckDB")
 WRITES = ("append", "delete", "update", "merge", "optimize")
@@ -28,7 +29,7 @@ Outcomes = dict[str, dict[str, str]]
 def recorded() -> Outcomes:
     """The record, by the titles of the lines."""
     record: Outcomes = json.loads(RECORD.read_text(encoding="utf-8"))
-    return {title: dict.fromkeys((*READERS, *WRITES), "") | line for title, line in record.items()}
+    return {title: dict.fromkeys((*READERS, *WRITES, "features"), "") | line for title, line in record.items()}
 
 
 def record(title: str, outcome: Mapping[str, str]) -> None:
@@ -36,6 +37,23 @@ def record(title: str, outcome: Mapping[str, str]) -> None:
     outcomes = recorded() | {title: dict(outcome)}
     lines = {line: {k: v for k, v in outcomes[line].items() if v} for line in LINES if line in outcomes}
     RECORD.write_text(json.dumps(lines, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def features_of(table: OurTable) -> dict[str, str]:
+    """The outcome with the features that a version of a table lists or uses.
+
+    The lowest versions of a protocol imply features. These count only if they are used.
+    """
+    names = set()
+    for version in table.versions:
+        snapshot = table.open(version).snapshot
+        names |= {
+            feature.name
+            for feature in FEATURES.values()
+            if feature.is_supported(snapshot.protocol)
+            and (feature.legacy_versions is None or feature.is_used(snapshot.metadata, snapshot.schema))
+        }
+    return {"features": ", ".join(sorted(names))}
 
 
 def other_readers(table: OurTable) -> dict[str, str]:
@@ -105,6 +123,6 @@ def shortened(error: str, table: OurTable) -> str:
     text = text.replace(str(table.root), "TABLE")
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}", "ID", text)
     text = re.sub(r"\S*TABLE.*?\.parquet|\S*TABLE\S*", "PATH", text)
-    text = re.sub(r"\{('\w+'(, )?)+\}", lambda names: ", ".join(sorted(re.findall(r"\w+", names[0]))), text)
+    text = re.sub(r"\{('[\w-]+'(, )?)+\}", lambda names: ", ".join(sorted(re.findall(r"[\w-]+", names[0]))), text)
     text = re.sub(r"ALTER (TABLE|PATH) null", "ALTER TABLE PATH", text)  # it depends on what ran before in the session
     return re.sub(r"^.*?(?=\[[A-Z_.]{8,}\])", "", text)[:160].strip()
