@@ -24,6 +24,9 @@ def main() -> int:
     parser.add_argument("--sequences", type=int, default=10_000, help="number of sequences (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=None, help="seed of the first sequence; default: a new one")
     parser.add_argument("--steps", type=int, default=12, help="verbs of a sequence (default: %(default)s)")
+    parser.add_argument(
+        "--engine", choices=("arrow", "spark"), default=None, help="default: Spark for each 200th seed, else Arrow"
+    )
     options = parser.parse_args()
     first = options.seed if options.seed is not None else secrets.randbelow(10**6) * 10_000
     seeds = range(first, first + options.sequences)
@@ -32,7 +35,9 @@ def main() -> int:
     differences: list[str] = []
     shares = [seeds[start : start + _SHARE] for start in range(0, len(seeds), _SHARE)]
     with ProcessPoolExecutor(cpu_count(), mp_context=get_context("forkserver")) as pool:
-        for number, outcomes in enumerate(pool.map(run_sequences, shares, repeat(options.steps)), 1):
+        for number, outcomes in enumerate(
+            pool.map(run_sequences, shares, repeat(options.steps), repeat(options.engine)), 1
+        ):
             if number % _SHARES_A_LINE == 0:
                 print(f"{number * _SHARE} of {len(seeds)} sequences, {len(differences)} differences", flush=True)
             for outcome in outcomes:

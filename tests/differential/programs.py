@@ -65,6 +65,10 @@ class ThisLibrary:
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine = engine
 
+    @property
+    def engine_name(self) -> str:
+        return "arrow" if self._engine is None else self._engine.name
+
     def create(self, root: Path, rows: pa.Table, partition_by: list[str] | None, properties: dict[str, str]) -> None:
         options: dict[str, Any] = {"partition_by": partition_by, "configuration": properties, "engine": self._engine}
         lakehouse_lib.write_deltalake(root, rows, **options)
@@ -114,7 +118,8 @@ def _run(package: Any, opened: Any, verb: Verb, table: SequenceTable, options: d
     elif verb.name == "update":
         opened.update(dict(verb.values), predicate=verb.condition)
     elif verb.name == "merge":
-        merger = opened.merge(verb.data, verb.condition, source_alias="source", target_alias="target")
+        aliases = {"source_alias": "source", "target_alias": "target"}
+        merger = opened.merge(verb.data, verb.condition, merge_schema=verb.merge_schema, **aliases)
         for method, arguments in verb.clauses:
             merger = getattr(merger, method)(**arguments)
         merger.execute()

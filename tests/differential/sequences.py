@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,6 +44,9 @@ FEATURES: list[dict[str, str]] = [
     {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"},
     {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"},
 ]
+
+#: One sequence of so many runs on Spark.
+_SPARK_EVERY = 200
 
 
 @dataclass
@@ -96,19 +100,40 @@ def run_sequence(
         outcome.verbs[verb.name] += 1
         outcome.difference = outcome.difference or run.difference() or run.feed_difference(verb)
         if outcome.difference:
-            outcome.difference = f"seed {seed}, {run.title}: {'; '.join(done)}: {outcome.difference}"
+            outcome.difference = f"seed {seed}, {run.engine}, {run.title}: {'; '.join(done)}: {outcome.difference}"
             return outcome
         run.note_versions(verb)
     return outcome
 
 
-def run_sequences(seeds: range, steps: int) -> list[Outcome]:
-    """Run the sequences of some seeds, each in a folder of its own."""
+def run_sequences(seeds: range, steps: int, engine: str | None) -> list[Outcome]:
+    """Run the sequences of some seeds, each in a folder of its own.
+
+    Args:
+        engine: ``arrow`` or ``spark``; None: the seed decides (``engine_of``).
+    """
     outcomes = []
     for seed in seeds:
+        chosen = _spark_engine() if (engine or engine_of(seed)) == "spark" else None
         with tempfile.TemporaryDirectory(prefix="lakehouse-differential-") as folder:
-            outcomes.append(run_sequence(seed, Path(folder), steps=steps))
+            outcomes.append(run_sequence(seed, Path(folder), steps=steps, engine=chosen))
     return outcomes
+
+
+def engine_of(seed: int) -> str:
+    """The engine of a sequence: Spark for each 200th seed, because a sequence on Spark takes much longer."""
+    return "arrow" if seed % _SPARK_EVERY else "spark"
+
+
+@cache
+def _spark_engine() -> Engine:
+    """The Spark engine of this process, with a small session."""
+    from benchmarks.spark_session import builder, started
+    from lakehouse_lib.engine.spark.engine import SparkEngine
+
+    session = started(builder("1g"))
+    session.sparkContext.setLogLevel("OFF")
+    return SparkEngine(session)
 
 
 class _Run:
@@ -116,6 +141,7 @@ class _Run:
 
     def __init__(self, seed: int, folder: Path, own: ThisLibrary, other: Program, *, takes_turns: bool) -> None:
         self.own, self.other = own, other
+        self.engine = own.engine_name
         self.tables = (SequenceTable(folder / "own"), SequenceTable(folder / "peer"))
         self._takes_turns = takes_turns
         self._verbs = RandomVerbs(seed)

@@ -32,15 +32,27 @@ VALUES = [
 ]
 CLAUSES: list[tuple[str, dict[str, Any]]] = [
     ("when_matched_update_all", {}),
+    ("when_matched_update_all", {"except_cols": ["amount", "day"]}),
     ("when_matched_update", {"updates": {"amount": "target.amount + source.amount"}}),
     ("when_matched_update", {"updates": {"name": "source.name"}, "predicate": "source.amount > 20"}),
     ("when_matched_delete", {"predicate": "source.id % 3 = 0"}),
     ("when_matched_delete", {}),
     ("when_not_matched_insert_all", {}),
     ("when_not_matched_insert_all", {"predicate": "source.id < 150"}),
+    ("when_not_matched_insert_all", {"except_cols": ["name"]}),
     ("when_not_matched_insert", {"updates": {"id": "source.id", "part": "source.part"}}),
     ("when_not_matched_by_source_delete", {"predicate": "target.id % 11 = 1"}),
     ("when_not_matched_by_source_update", {"updates": {"amount": "0.0"}, "predicate": "target.id % 13 = 2"}),
+]
+#: The first clause of a merge that adds a column: it assigns a value to the new column.
+WIDENING_CLAUSES: list[tuple[str, dict[str, Any]]] = [
+    ("when_matched_update_all", {}),
+    ("when_not_matched_insert_all", {}),
+]
+#: The other clauses of such a merge. A clause that names columns leaves the new column as it is. delta-rs assigns the
+#: source's value to the new column.
+BESIDE_WIDENING = [
+    (method, arguments) for method, arguments in CLAUSES if not arguments.keys() & {"updates", "except_cols"}
 ]
 #: Conditions for which the data of a replaceWhere is made, with the values that make them true.
 REPLACED: list[tuple[str, dict[str, Any]]] = [
@@ -74,6 +86,7 @@ class Verb:
         condition: of a delete, an update or a replace; the ON of a merge, with the aliases ``target`` and ``source``.
         values: of an update.
         clauses: of a merge, in the form of ``CLAUSES``.
+        merge_schema: whether a merge adds the columns that only the source has.
         state: of a restore: the position of a version in those that were noted; None: the latest version.
     """
 
@@ -82,6 +95,7 @@ class Verb:
     condition: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
     clauses: Sequence[tuple[str, dict[str, Any]]] = ()
+    merge_schema: bool = False
     state: int | None = None
 
     def __str__(self) -> str:
@@ -90,6 +104,7 @@ class Verb:
             "condition": self.condition,
             "values": self.values or None,
             "clauses": self.clauses or None,
+            "merge_schema": self.merge_schema or None,
             "state": self.state,
         }
         arguments = ", ".join(f"{name}={value}" for name, value in shown.items() if value is not None)
@@ -126,8 +141,7 @@ class RandomVerbs:
         if name in ("append", "overwrite"):
             return Verb(name, self.rows(kinds))
         if name == "wider append":
-            self._extra += 1
-            return Verb(name, self.rows(kinds | {f"extra{self._extra}": pa.int64()}))
+            return Verb(name, self.rows(self._wider(kinds)))
         if name == "replace":
             condition, values = chance.choice(REPLACED)
             return Verb(name, self.rows(kinds, values), condition)
@@ -143,10 +157,19 @@ class RandomVerbs:
 
     def _merge(self, kinds: Mapping[str, pa.DataType]) -> Verb:
         chance = self.chance
-        clauses = chance.sample(CLAUSES, chance.randint(1, 4))
+        merge_schema = chance.random() < 0.2
+        clauses = chance.sample(BESIDE_WIDENING if merge_schema else CLAUSES, chance.randint(1, 4))
+        if merge_schema:
+            kinds, clauses = self._wider(kinds), [chance.choice(WIDENING_CLAUSES), *clauses]
         condition = "target.id = source.id" + chance.choice(["", "", " AND target.part = 'a'", " AND target.id < 90"])
         ids = chance.sample(range(200), chance.choice([0, 1, 20]))
-        return Verb("merge", self.rows(kinds, {"id": ids}, count=len(ids)), condition, clauses=clauses)
+        rows = self.rows(kinds, {"id": ids}, count=len(ids))
+        return Verb("merge", rows, condition, clauses=clauses, merge_schema=merge_schema)
+
+    def _wider(self, kinds: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+        """The columns, and one that the table does not have."""
+        self._extra += 1
+        return {**kinds, f"extra{self._extra}": pa.int64()}
 
     def rows(
         self, kinds: Mapping[str, pa.DataType], values: Mapping[str, Any] | None = None, count: int = -1

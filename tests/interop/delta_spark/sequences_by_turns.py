@@ -6,7 +6,7 @@ Before each verb, a random choice says which library writes which table. So both
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,9 +85,10 @@ class DeltaSpark:
             return [f"UPDATE {table} SET {assignments(verb.values)}{where}"]
         if verb.name == "merge":
             clauses = sorted(verb.clauses, key=lambda clause: MATCHES.index(MERGE_WORDS[clause[0]][0]))
+            evolution = "WITH SCHEMA EVOLUTION " if verb.merge_schema else ""
             return [
-                f"MERGE INTO {table} target USING ({self._query(verb.data)}) source ON {verb.condition} "
-                + " ".join(merge_clause(method, **arguments) for method, arguments in clauses)
+                f"MERGE {evolution}INTO {table} target USING ({self._query(verb.data)}) source ON {verb.condition} "
+                + " ".join(merge_clause(method, verb.data.column_names, **arguments) for method, arguments in clauses)
             ]
         if verb.name == "restore":
             return [] if verb.state is None else [f"RESTORE TABLE {table} TO VERSION AS OF {states[verb.state]}"]
@@ -105,10 +106,20 @@ class DeltaSpark:
         return f"SELECT * FROM parquet.`{file}`"
 
 
-def merge_clause(method: str, updates: dict[str, str] | None = None, predicate: str | None = None) -> str:
+def merge_clause(
+    method: str,
+    columns: Sequence[str],
+    updates: dict[str, str] | None = None,
+    predicate: str | None = None,
+    except_cols: Sequence[str] = (),
+) -> str:
+    """The SQL of a clause. Spark has no word for ``except_cols``, so the clause then names the other columns."""
+    values = updates or {}
+    if except_cols:
+        method = method.removesuffix("_all")
+        values = {name: f"source.{name}" for name in columns if name not in except_cols}
     match, action = MERGE_WORDS[method]
     condition = f" AND {predicate}" if predicate else ""
-    values = updates or {}
     words = action.format(assignments=assignments(values), names=", ".join(values), values=", ".join(values.values()))
     return f"WHEN {match}{condition} THEN {words}"
 
