@@ -75,7 +75,7 @@ def test_every_feature_that_is_written_has_a_line() -> None:
     assert {feature.name for feature in FEATURES.values() if feature.writes} - names == set()
 
 
-def test_the_page_is_what_the_record_gives() -> None:
+def test_the_page_is_generated_from_the_record() -> None:
     pages = import_module("docs.interop_matrix")
     assert pages.PAGE.read_text(encoding="utf-8") == pages.page(), "run `make docs`"
 

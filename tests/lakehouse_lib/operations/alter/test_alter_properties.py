@@ -147,7 +147,7 @@ def test_features_that_are_not_used_are_dropped(
     ],
     ids=str,
 )
-def test_features_that_stay(tmp_path: Path, feature: Any, error: type[Exception], message: str) -> None:
+def test_features_that_cannot_be_dropped(tmp_path: Path, feature: Any, error: type[Exception], message: str) -> None:
     enabled = {"delta.enableDeletionVectors": "true", "delta.feature.variantShredding": "supported"}
     write_deltalake(tmp_path, ROWS, configuration=enabled)
     with pytest.raises(error, match=message):
