@@ -25,8 +25,7 @@ _WHERE = Parameter("where", "condition", "only these partitions: SQL on partitio
 _MIN_COMMIT_INTERVAL = Parameter(
     "min_commit_interval",
     "seconds",
-    "commit the finished files when this time has passed since the last commit, so that a killed run does not lose "
-    "them; default: one commit at the end",
+    "commit finished files when this time has passed since the last commit; default: one commit at the end",
 )
 _DRY_RUN = Parameter("dry_run", "flag", "only report what would be done", default=False)
 
@@ -59,8 +58,7 @@ Z_ORDER = TableOperation(
 )
 REORG = TableOperation(
     "reorg",
-    "Rewrite the files of a Delta table that have a deletion vector or a dropped column, without the deleted rows and "
-    "the dropped columns.",
+    "Rewrite the files of a Delta table that have deleted rows or dropped columns, without them.",
     (_TABLE, _WHERE),
     "operations.optimize.purge:purge",
     ChangeResult,

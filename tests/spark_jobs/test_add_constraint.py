@@ -8,12 +8,12 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from tests.spark_jobs.process.command_lines import command_line_of
 
 from lakehouse_airflow.operators.metadata.constraints import LakehouseAddConstraintOperator
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import ConstraintViolatedError
 from spark_jobs import add_constraint
+from tests.spark_jobs.command_lines import command_line_of
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.spark_jobs.process.command_lines import command_line_of
 
 from lakehouse_airflow.operators.apply_changes import LakehouseApplyChangesOperator
 from lakehouse_lib import DeltaTable, write_deltalake
@@ -17,6 +16,7 @@ from lakehouse_lib.ingestion.change_events import follow
 from spark_jobs import apply_changes
 from spark_jobs.job import FailedAfterWork, run_in_process
 from tests.peers import read_by_all
+from tests.spark_jobs.command_lines import command_line_of
 
 
 def test_new_events_are_applied_by_spark_and_no_events_need_no_spark(spark: Any, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.spark_jobs.process.command_lines import command_line_of
 
 from lakehouse_airflow.operators.change_rows import LakehouseMergeRowsOperator, LakehouseUpdateRowsOperator
 from lakehouse_lib import write_deltalake
@@ -18,6 +17,7 @@ from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import put_commit
 from spark_jobs import delete_rows, merge_rows, update_rows
 from tests.peers import read_by_all
+from tests.spark_jobs.command_lines import command_line_of
 
 ADDITION = json.dumps([{"when_matched_update": {"updates": {"v": "target.v + source.v"}}}])
 UPSERT = [{"when_matched_update_all": {}}, {"when_not_matched_insert_all": {"predicate": "s.id > 2"}}]

@@ -10,13 +10,13 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from tests.spark_jobs.process.command_lines import command_line_of
 
 import lakehouse_lib
 from lakehouse_airflow.operators.metadata.clone import LakehouseCloneOperator
 from lakehouse_lib import write_deltalake
 from lakehouse_lib.errors import InvalidArgumentError, VersionNotFoundError
 from spark_jobs import clone
+from tests.spark_jobs.command_lines import command_line_of
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp()
 
