@@ -26,9 +26,9 @@ def test_a_killed_worker_leaves_no_secret_on_disk(tmp_path: Path, s3: S3Server) 
         moment for moment in MOMENTS if moment.name in ("a Python worker reads", "the commit is on its way")
     ):
         scene.kill_at(moment)
-        assert scene.files_that_tell() == [], moment
+        assert scene.files_with_secrets() == [], moment
         assert scene.deletes() == 0, moment
     scene.run()
     assert scene.names() == [f"kept {number}" for number in range(FILES)]
     assert scene.deletes() == 1
-    assert scene.files_that_tell() == []
+    assert scene.files_with_secrets() == []
