@@ -4,6 +4,7 @@ import atexit
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -73,6 +74,16 @@ def airflow_db() -> None:
 
     with ThreadPoolExecutor(1) as thread:
         thread.submit(initdb).result()
+
+
+def home_files() -> dict[str, bytes]:
+    """The contents of all files in Airflow's home, by path.
+
+    Another process reads them: when a process closes ``airflow.db``, it drops its own SQLite locks on this file, and
+    another program may then delete SQLite's log with its last commits.
+    """
+    files = [file for file in HOME.rglob("*") if file.is_file()]
+    return {str(file): subprocess.check_output(["cat", file]) for file in files}
 
 
 @pytest.fixture
