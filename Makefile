@@ -132,7 +132,7 @@ interop-commits: prerequisites $(installed) $(delta_spark)/.installed ## Make a 
 interop-commits-s3: $(installed) $(s3_server) ## Make a thousand commits to one table on a real S3 server together with delta-rs (needs Go; COMMITS=..., SEED=...)
 	@$(python) -m tests.interop.commits --s3 $(if $(COMMITS),--commits $(COMMITS)) $(if $(SEED),--seed $(SEED))
 
-differential: $(installed) ## Run 10,000 random sequences of twelve verbs with this library and with delta-rs, and compare the rows (SEQUENCES=..., SEED=..., ENGINE=arrow or spark for all; default: each 200th on Spark)
+differential: prerequisites $(installed) ## Run 10,000 random sequences of twelve verbs with this library and with delta-rs, and compare the rows (SEQUENCES=..., SEED=..., ENGINE=arrow or spark for all; default: each 200th on Spark)
 	@$(python) -m tests.differential $(if $(SEQUENCES),--sequences $(SEQUENCES)) $(if $(SEED),--seed $(SEED)) $(if $(ENGINE),--engine $(ENGINE))
 
 simulate: $(installed) ## Simulate the commit protocol in 10,000 runs, and check each run (SEEDS=..., FIRST=...; RECORD=file to continue later)

@@ -98,7 +98,7 @@ class LakehouseHook(BaseHook):
             return self.get_connection(self.conn_id)
         except AirflowNotFoundException as error:
             if self.conn_id != self.default_conn_name:
-                raise AirflowNotFoundException(
+                raise InvalidConnectionError(
                     f"the connection {self.conn_id!r} is not defined; create it, or correct lakehouse_conn_id of the "
                     "task or of the table in the registry"
                 ) from error
@@ -132,7 +132,13 @@ class LakehouseHook(BaseHook):
     def _aws_options(self) -> dict[str, str]:
         """The options of the ``aws`` connection; empty if there is no such connection."""
         aws_conn_id = self._extra.get("aws_conn_id")
-        connection = self.get_connection(aws_conn_id) if aws_conn_id else self._connection
+        try:
+            connection = self.get_connection(aws_conn_id) if aws_conn_id else self._connection
+        except AirflowNotFoundException as error:
+            raise InvalidConnectionError(
+                f"the connection {aws_conn_id!r} is not defined; create it, or correct aws_conn_id of the connection "
+                f"{self.conn_id!r}"
+            ) from error
         if connection is None or connection.conn_type != "aws":
             if aws_conn_id:
                 raise InvalidConnectionError(
@@ -188,7 +194,7 @@ class LakehouseHook(BaseHook):
         try:
             with as_task_failure():
                 return True, self._list()
-        except (AirflowException, AirflowNotFoundException) as error:
+        except AirflowException as error:
             return False, str(error)
 
     def _list(self) -> str:

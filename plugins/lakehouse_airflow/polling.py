@@ -39,7 +39,7 @@ class ListedVersion:
     Attributes:
         listed_at: the start of the listing (``time.monotonic``).
         version: the latest version; None: there is no table, or the listing failed.
-        error: the error of a failed listing; AirflowFailException if a repetition cannot help (``failures.failure``).
+        error: the error of a failed listing; AirflowFailException if a repetition cannot help (``errors.failure``).
     """
 
     listed_at: float

@@ -41,7 +41,7 @@ def registry_path() -> str | Path:
 
 
 def registry_of(table: str) -> str | None:
-    """The path or URI of the registry that has this name; None for a location, or if no registry is configured.
+    """The path or URI of the registry for a table's name; None for a location, or if no registry is configured.
 
     A trigger takes it along, because the triggerer may have another registry or none.
     """

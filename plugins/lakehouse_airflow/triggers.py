@@ -22,7 +22,7 @@ class TableTrigger(BaseTrigger):
     """Fires once, when a table meets a condition.
 
     The event is the result of the condition's ``check``, or ``{"error": text}`` after a permanent error. If an error
-    may be temporary (``failures.failure`` decides), such as a failing store, it is logged, and the trigger continues to
+    may be temporary (``errors.failure`` decides), such as a failing store, it is logged, and the trigger continues to
     poll.
 
     Triggers of one table and connection share one listing (``TablePoll``). The condition is checked at the first

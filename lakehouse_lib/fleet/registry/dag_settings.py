@@ -12,7 +12,7 @@ from lakehouse_lib.fleet.registry.fields import ConnectionId, Reference, Schedul
 _Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-MINUTES_OF_YEAR = 366 * 24 * 60
+_MINUTES_OF_YEAR = 366 * 24 * 60
 
 
 class DagSettings(Strict):
@@ -31,10 +31,10 @@ class DagSettings(Strict):
         default=None, min_length=1, max_length=256, description="the pool of the tasks that load and maintain"
     )
     timeout_minutes: float | None = Field(
-        default=None, gt=0, le=MINUTES_OF_YEAR, description="minutes; a DAG run that takes longer fails"
+        default=None, gt=0, le=_MINUTES_OF_YEAR, description="minutes; a DAG run that takes longer fails"
     )
     execution_timeout_minutes: float | None = Field(
-        default=None, gt=0, le=MINUTES_OF_YEAR, description="minutes; a try of a task that takes longer fails"
+        default=None, gt=0, le=_MINUTES_OF_YEAR, description="minutes; a try of a task that takes longer fails"
     )
     retries: int | None = Field(default=None, ge=0, le=1000, description="how often a failed task is tried again")
     notifiers: tuple[Reference, ...] = Field(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 
-_PRESETS = (
-    *("@once", "@continuous", "@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@quarterly", "@yearly"),
-    "@annually",
-)
+_PRESETS = ("once", "continuous", "hourly", "daily", "midnight", "weekly", "monthly", "quarterly", "yearly", "annually")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 #: The name, the smallest and the largest number of each field, and names with the number of the first name.
@@ -33,7 +30,7 @@ def check_schedule(schedule: str) -> str:
     Raises:
         ValueError: the schedule is neither a preset nor a cron expression of 5 to 7 fields.
     """
-    if schedule in _PRESETS:
+    if schedule.startswith("@") and schedule[1:] in _PRESETS:
         return schedule
     texts = schedule.lower().split()
     if schedule.startswith("@") or not 5 <= len(texts) <= 7:

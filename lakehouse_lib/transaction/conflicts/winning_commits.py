@@ -29,10 +29,10 @@ def read_winning_commits(
     """
     listed = {commit.version: commit.object for commit in list_commits(store, before.version)}
     path = file_names.commit(before.version)
-    landmark_file = listed.pop(before.version, None) or store.head(path)
-    if landmark_file is None and before.file is not None:
+    commit_file = listed.pop(before.version, None) or store.head(path)
+    if commit_file is None and before.file is not None:
         raise VersionNotFoundError(f"{path} was cleaned up", table=store.root, version=before.version)
-    before.check(store, landmark_file)
+    before.check(store, commit_file)
     first = before.version + 1
 
     def read(version: int) -> CommitActions:

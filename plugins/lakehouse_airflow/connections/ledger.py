@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow.providers.common.compat.sdk import AirflowNotFoundException
-
 from lakehouse_airflow.errors import InvalidConnectionError, RegistryValueError
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_lib.fleet.registry import Registry
@@ -33,7 +31,7 @@ def open_ledger(registry: Registry) -> Ledger:
     hook = LakehouseHook(LEDGER_CONNECTION)
     try:
         connection = hook.get_conn()
-    except AirflowNotFoundException:
+    except InvalidConnectionError:
         connection = None
     if connection is None or connection.conn_type != hook.conn_type:
         reason = "is missing" if connection is None else f"is of type {connection.conn_type!r}"

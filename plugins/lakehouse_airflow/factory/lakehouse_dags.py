@@ -63,8 +63,8 @@ def lakehouse_dags(registry: str | Path | None = None, *, only: Collection[str] 
     task_dag_id = get_parsing_context().dag_id
     dags: dict[str, DAG] = {}
     failures: dict[str, str] = {}
-    for kind in only:
-        for dag_id, make in _KINDS[kind](loaded_registry) if kind in _KINDS else ():
+    for kind, dags_of in _KINDS.items():
+        for dag_id, make in dags_of(loaded_registry) if kind in only else ():
             if task_dag_id not in (None, dag_id, DAG_ID):
                 continue
             try:

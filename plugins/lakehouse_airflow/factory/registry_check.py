@@ -23,7 +23,7 @@ class _CheckRegistry(BaseOperator):
     """Fails with the mistakes.
 
     Raises:
-        AirflowFailException: always, because the DAG has a mistake.
+        AirflowFailException: always, because the registry has a mistake.
     """
 
     def __init__(self, *, mistakes: str, **kwargs: object) -> None:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from airflow.sdk import Asset
-from croniter import croniter
+from croniter import CroniterError, croniter
 
 from lakehouse_airflow.assets import lakehouse_asset
 from lakehouse_airflow.operators.base.notifiers import notifier_of
@@ -44,7 +44,10 @@ def valid_schedule(schedule: str | None) -> str | None:
         ValueError: the schedule has no date, such as ``0 0 30 2 *``.
     """
     if schedule is not None and not schedule.startswith("@"):
-        croniter(schedule).get_next()
+        try:
+            croniter(schedule).get_next()
+        except CroniterError as error:
+            raise ValueError(f"the schedule {schedule!r} has no date; expected one with a next run") from error
     return schedule
 
 

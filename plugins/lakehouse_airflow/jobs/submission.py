@@ -142,7 +142,7 @@ class JobSubmission(SparkSubmitHook):
         """Run the job to its end, or wait for the end of the job of an earlier try, and return its result.
 
         Raises:
-            AirflowFailException: the job's error, if a retry cannot help (``failures.failure``).
+            AirflowFailException: the job's error, if a retry cannot help (``errors.failure``).
             AirflowException: the job has any other error, or ended without an outcome; the task was killed, or its
                 supervisor had died; or another try of the task has submitted the job meanwhile.
             DeltaError: the store of the folder fails.

@@ -31,7 +31,7 @@ class LakehouseSelectTablesOperator(BaseOperator):
 
     Pushes the tables' versions as XCom ``versions``, which LakehousePublishOperator takes. A table that cannot be read
     is included, with a warning and the version ``unknown``, so that only the task of this table fails. All arguments
-    are templated.
+    except ``skip`` and ``most`` are templated.
 
     Args:
         tables: the tables of the DAG; None: all tables of the registry.
@@ -39,7 +39,7 @@ class LakehouseSelectTablesOperator(BaseOperator):
         only: the names of tables or quarantines; empty: all tables of the DAG. A name that does not fit ``having`` is
             included, so that its own task fails with the reason.
         skip, most: leave out the first ``skip`` names, and return at most ``most`` (None: all others). So several
-            tasks can share the tables of a DAG (not templated).
+            tasks can share the tables of a DAG.
 
     Raises:
         AirflowFailException: the registry or the DAG does not have a name, or ``only`` is not a list of names.
@@ -114,7 +114,7 @@ class LakehousePublishOperator(BaseOperator):
         {table: [from_version, to_version]} of the events.
 
     Raises:
-        AirflowException: an error that a retry may help (see ``failures``).
+        AirflowException: an error that a retry may help (see ``errors.failure``).
         AirflowFailException: another error.
     """
 

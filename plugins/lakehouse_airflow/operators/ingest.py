@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakehouse_airflow.connections.store_options import store_options
-from lakehouse_airflow.errors import RegistryValueError, as_task_failure
+from lakehouse_airflow.errors import RegistryValueError
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.lineage import Lineage
 from lakehouse_airflow.operators.base.job_operator import LakehouseJobOperator
 from lakehouse_airflow.operators.optimize import file_size
-from lakehouse_airflow.registry import load_registry, require_registered
+from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.catalogue import INGEST
 
 if TYPE_CHECKING:
@@ -42,13 +42,10 @@ class LakehouseIngestOperator(LakehouseJobOperator):
     def __init__(
         self, *, table: str, refused: str | None = None, tables: Sequence[str] | None = None, **kwargs: Any
     ) -> None:
-        super().__init__(table=table, registered_only=True, **kwargs)
-        self.tables = tables
+        super().__init__(table=table, registered_only=True, tables=tables, **kwargs)
         self.refused = refused
 
     def execute(self, context: Context) -> dict[str, Any]:
-        with as_task_failure():
-            require_registered(self.table, self.tables)
         result = super().execute(context)
         refusals = result["files_refused_earlier"]
         for refusal in refusals[:_MOST_LINES]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.rendered import with_registry_defaults
 from lakehouse_airflow.operators.base.table_operator import LakehouseTableOperator
+from lakehouse_airflow.operators.maintenance.fleet import record_of
 from lakehouse_airflow.registry import load_registry, registered_entry
 from lakehouse_lib.catalogue import VACUUM
 from lakehouse_lib.fleet.registry import VacuumPolicy
 
 if TYPE_CHECKING:
-    from lakehouse_lib.fleet.deleted_files import DeletedFilesRecord
     from lakehouse_lib.operations.results import CleanupResult, VacuumResult
 
 
@@ -80,7 +80,8 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
     def run(self, hook: LakehouseHook) -> dict[str, Any]:
         from lakehouse_lib.progress import log_observer
 
-        policy, record = vacuum_policy(self.table), _record_of(self.table, hook)
+        policy = vacuum_policy(self.table)
+        record = None if registered_entry(self.table) is None else record_of(load_registry(), hook)
         hours = policy.retention_hours if self.retention_hours is None else self.retention_hours
         enforce = policy.enforce_retention if self.enforce_retention is None else self.enforce_retention
         result = VACUUM.run(
@@ -92,20 +93,10 @@ class LakehouseVacuumOperator(LakehouseTableOperator):
             inventory=self.inventory,
             files_per_second=policy.files_per_second if self.files_per_second is None else self.files_per_second,
             keep_versions=self.keep_versions,
-            before_deletion=None if record is None else record.writer(self.table, uuid.uuid4().hex),
+            before_deletion=None if record is None else record.deleted_files.writer(self.table, uuid.uuid4().hex),
             on_progress=log_observer(f"vacuum of {self.table}"),
         )
         return without_paths(self.table, result)
-
-
-def _record_of(table: str, hook: LakehouseHook) -> DeletedFilesRecord | None:
-    """The record of deleted files; None: the table is not registered, or the registry has no ``records``."""
-    from lakehouse_lib.fleet.deleted_files import DeletedFilesRecord
-
-    records = None if registered_entry(table) is None else load_registry().records
-    if records is None:
-        return None
-    return DeletedFilesRecord(records, hook.opener_of_records().storage_options(records))
 
 
 def without_paths(table: str, result: VacuumResult | CleanupResult) -> dict[str, Any]:

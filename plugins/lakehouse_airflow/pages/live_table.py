@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowException
 from fastapi import HTTPException
 
+from lakehouse_airflow.errors import InvalidConnectionError
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.registry import load_registry
 from lakehouse_lib.errors import (
@@ -99,7 +100,7 @@ def hook_of(connection: str) -> LakehouseHook:
         return hook
     try:
         stored_connection = hook.get_conn()
-    except AirflowNotFoundException:
+    except InvalidConnectionError:
         stored_connection = None
     if stored_connection is None or stored_connection.conn_type != LakehouseHook.conn_type:
         raise HTTPException(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowException
 
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.maintenance.fleet import health_record_of, record_of
@@ -65,7 +65,7 @@ def _read(registry: Registry, read: Callable[[HealthRecord, RunRecord], Records]
                 "The key records is missing in the registry, so no health and no maintenance runs are recorded."
             )
         return read(health, runs)
-    except (AirflowException, AirflowNotFoundException, DeltaError) as error:
+    except (AirflowException, DeltaError) as error:
         logger.warning("the records in %s cannot be read: %s", registry.records, error)
         return _no_records(f"The records cannot be read: {error}")
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
+from lakehouse_airflow.errors import InvalidConnectionError
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.operators.base.job_operator import SubmitOperator
 from lakehouse_airflow.operators.erasure.erase import LakehouseEraseOperator
@@ -149,5 +149,13 @@ def test_pages_show_why_the_records_cannot_be_read(monkeypatch: pytest.MonkeyPat
 
 def test_a_missing_connection_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_OWN")
-    with pytest.raises(AirflowNotFoundException, match="'own' is not defined; create it, or correct lakehouse_conn_id"):
+    with pytest.raises(InvalidConnectionError, match="'own' is not defined; create it, or correct lakehouse_conn_id"):
+        LakehouseHook().storage_options("orders")
+
+
+def test_a_missing_aws_connection_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_OWN", json.dumps({"conn_type": "lakehouse", "extra": {"aws_conn_id": "no_such_connection"}})
+    )
+    with pytest.raises(InvalidConnectionError, match="'no_such_connection' is not defined; create it, or correct aws"):
         LakehouseHook().storage_options("orders")

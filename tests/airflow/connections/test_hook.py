@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowFailException
 from deltalake import DeltaTable, write_deltalake
 
+from lakehouse_airflow.errors import InvalidConnectionError
 from lakehouse_airflow.hook import LakehouseHook
 from lakehouse_airflow.links import TableVersionLink
 from lakehouse_airflow.operators.checkpoint import LakehouseCheckpointOperator
@@ -106,7 +107,7 @@ def test_a_name_is_not_resolved_below_the_root_if_the_registry_is_invalid(
 
 def test_only_the_default_connection_may_be_missing(registry_file: Path) -> None:
     assert LakehouseHook().storage_options("orders") is None
-    with pytest.raises(AirflowNotFoundException):
+    with pytest.raises(InvalidConnectionError):
         LakehouseHook("lakehouse_other").uri("events")
 
 

@@ -188,7 +188,7 @@ class LakehouseJobOperator(SubmitOperator):
     """Runs a job on a table; the result has at least ``job``, ``table`` (URI) and ``version`` (None: no commit).
 
     A job that reads few bytes runs on Arrow, in the process of the task. All arguments of this class are templated,
-    except ``registered_only``.
+    except ``registered_only`` and ``tables``.
 
     Args:
         engine: ``auto``: Arrow if the job reads less than ``spark_from_bytes`` and Arrow supports the job, else Spark;
@@ -197,6 +197,7 @@ class LakehouseJobOperator(SubmitOperator):
         table: a table's name in the registry, or its location.
         registered_only: accept only names in the registry, for every table that the job opens. Set it if the name of a
             table is from XCom or a param, which users may edit.
+        tables: with ``registered_only``, accept only these names, the tables of the DAG; None: all of the registry.
     """
 
     template_fields: Sequence[str] = (*SubmitOperator.template_fields, "table", "engine", "spark_from_bytes")
@@ -207,6 +208,7 @@ class LakehouseJobOperator(SubmitOperator):
         *,
         table: str,
         registered_only: bool = False,
+        tables: Sequence[str] | None = None,
         engine: Literal["auto", "arrow", "spark"] = "auto",
         spark_from_bytes: int = 2**30,
         **kwargs: Any,
@@ -216,6 +218,7 @@ class LakehouseJobOperator(SubmitOperator):
         self.spark_from_bytes = spark_from_bytes
         self.table = table
         self.registered_only = registered_only
+        self.tables = tables
         self.result_version: tuple[str, int] | None = None
         self.lineage: Lineage | None = None
 
@@ -246,7 +249,7 @@ class LakehouseJobOperator(SubmitOperator):
         with as_task_failure():
             if self.registered_only:
                 for table in self.opened_tables():
-                    require_registered(table)
+                    require_registered(table, self.tables)
             result = super().execute(context)
             hook = LakehouseHook(self.lakehouse_conn_id)
             self.result_version = result_version(self.written_table, result)

@@ -56,7 +56,7 @@ class LakehouseMaintainOperator(SubmitOperator):
 
     @property
     def label(self) -> str:
-        """The names of the tables, for ``map_index_template``."""
+        """The label of the tables, for ``map_index_template``."""
         orders = self.work.get("orders") if isinstance(self.work, Mapping) else None
         return label_of([str(order.get("table")) for order in orders or [] if isinstance(order, Mapping)])
 
