@@ -129,9 +129,13 @@ class Scene:
 
     Args:
         durable: whether the job outlives its worker.
+        master: the address of Spark's master.
+        spark_conf: further lines of spark-defaults.conf.
     """
 
-    def __init__(self, folder: Path, s3: S3Server, *, durable: bool = False) -> None:
+    def __init__(
+        self, folder: Path, s3: S3Server, *, durable: bool = False, master: str = "local[2]", spark_conf: str = ""
+    ) -> None:
         self.durable = durable
         self.folder, self._copy = folder / "left", folder / "copy"
         self.s3 = s3
@@ -140,11 +144,11 @@ class Scene:
         temporary, conf, dags = (self.folder / name for name in ("tmp", "conf", "dags"))
         for directory in (temporary, conf, dags):
             directory.mkdir(parents=True)
-        (conf / "spark-defaults.conf").write_text(_SPARK_CONF.format(temporary=temporary))
+        (conf / "spark-defaults.conf").write_text(_SPARK_CONF.format(temporary=temporary) + spark_conf)
         (dags / "killed.py").write_text(_DAG)
         aws = {"endpoint_url": s3.url, "aws_allow_http": True, "region_name": "us-east-1", "retry_timeout": "5"}
         connection = {"conn_type": "aws", "login": "testing", "password": SECRET, "extra": aws}
-        spark = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
+        spark = {"conn_type": "spark", "host": master, "extra": {"deploy-mode": "client"}}
         self._environment = os.environ | {
             "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
             "AIRFLOW_CONN_LAKEHOUSE_DEFAULT": json.dumps(connection),
@@ -165,7 +169,7 @@ class Scene:
     def run(self) -> None:
         """Run one worker without killing it."""
         with self._worker() as worker:
-            assert worker.wait(_SECONDS_TO_COME) == 0, self._log()
+            assert worker.wait(_SECONDS_TO_COME) == 0, self.log()[-3000:]
 
     def kill_after(self, seconds: float, victim: Victim) -> bool:
         """Start a worker, and kill a process of it after some time. False: it has ended before.
@@ -184,7 +188,7 @@ class Scene:
                     worker.wait(_SECONDS_TO_COME)
                     return True
                 time.sleep(0.005)
-            assert worker.returncode == 0, self._log()
+            assert worker.returncode == 0, self.log()[-3000:]
             return False
 
     def kill_at(self, moment: Moment) -> None:
@@ -221,10 +225,10 @@ class Scene:
             with self.s3.interfering(interfere):
                 deadline = time.monotonic() + _SECONDS_TO_COME
                 while not killed.is_set():
-                    assert time.monotonic() < deadline, f"{moment.name}: never; {self._log()}"
+                    assert time.monotonic() < deadline, f"{moment.name}: never; {self.log()[-3000:]}"
                     # Between a kill and its event, the worker has ended already.
                     is_running = worker.poll() is None or killed.wait(_SECONDS_TO_DIE)
-                    assert is_running, f"{moment.name}: ended before; {self._log()}"
+                    assert is_running, f"{moment.name}: ended before; {self.log()[-3000:]}"
                     if moment.command and self._has_come(worker, moment.command):
                         kill()
                     time.sleep(0.005)
@@ -328,8 +332,9 @@ class Scene:
                     processes.add(process)
         return processes
 
-    def _log(self) -> str:
-        return (self.folder / "log").read_text(errors="replace")[-3000:]
+    def log(self) -> str:
+        """The log of the last worker."""
+        return (self.folder / "log").read_text(errors="replace")
 
 
 def _has(process: psutil.Process, command: str) -> bool:
