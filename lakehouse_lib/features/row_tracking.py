@@ -25,7 +25,7 @@ from lakehouse_lib.errors import (
 )
 from lakehouse_lib.features.feature import Feature, HasProperty
 from lakehouse_lib.json_text import excerpt, parse_json
-from lakehouse_lib.protocol.actions import DomainMetadata, Metadata, Protocol
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, DomainMetadata, Metadata, Protocol
 from lakehouse_lib.protocol.table_properties import (
     ROW_COMMIT_VERSION_COLUMN,
     ROW_ID_COLUMN,
@@ -50,7 +50,8 @@ FEATURE = Feature(
 PROPERTIES = frozenset({ROW_TRACKING.key, ROW_TRACKING_SUSPENDED.key})
 DOMAIN = "delta.rowTracking"
 _HIGH_WATER_MARK = "rowIdHighWaterMark"
-_IDS = ("baseRowId", "defaultRowCommitVersion")
+#: The fields of an ``add`` action that give row ids to a file.
+IDS = ("baseRowId", "defaultRowCommitVersion")
 #: The properties that name the materialized columns.
 COLUMN_PROPERTIES = (ROW_ID_COLUMN.key, ROW_COMMIT_VERSION_COLUMN.key)
 _MAX_ROW_ID = 2**63 - 1
@@ -65,7 +66,7 @@ class FileIds(NamedTuple):
     @classmethod
     def of(cls, files: pa.Table) -> list[FileIds | None]:
         """The ids of each file of a files table; None for a file without them."""
-        pairs = zip(*(files[name].to_pylist() for name in _IDS), strict=True)
+        pairs = zip(*(files[name].to_pylist() for name in IDS), strict=True)
         return [None if base is None or version is None else cls(base, version) for base, version in pairs]
 
     def complete(
@@ -78,6 +79,24 @@ class FileIds(NamedTuple):
             positions: the positions of the rows in the file.
         """
         return pc.coalesce(ids, int64s(self.base + positions)), pc.coalesce(versions, literal(self.version, pa.int64()))
+
+
+def have_ids(files: pa.Table) -> bool:
+    """Whether a file of a files table has row ids."""
+    return any(files[name].null_count < len(files) for name in IDS)
+
+
+def with_ids(files: pa.Table) -> pa.Table:
+    """The files of a files table that have row ids."""
+    return files.filter(pc.or_(*(files[name].is_valid() for name in IDS)))
+
+
+def without_ids(files: pa.Table) -> pa.Table:
+    """The files of a files table, without their row ids."""
+    for name in IDS:
+        place = FILE_SCHEMA.get_field_index(name)
+        files = files.set_column(place, FILE_SCHEMA.field(place), pa.nulls(len(files), pa.int64()))
+    return files
 
 
 def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
@@ -257,7 +276,7 @@ def assign(adds: pa.Table, highest: int, *, table: str, version: int) -> tuple[p
     first = highest + 1 + np.cumsum(counts) - counts
     ids = pc.coalesce(adds["baseRowId"], int64s(first))
     versions = pc.coalesce(adds["defaultRowCommitVersion"], pa.scalar(version, pa.int64()))
-    for name, values in zip(_IDS, (ids, versions), strict=True):
+    for name, values in zip(IDS, (ids, versions), strict=True):
         adds = adds.set_column(adds.column_names.index(name), adds.schema.field(name), values)
     if not total:
         return adds, None
@@ -272,7 +291,7 @@ def with_current_row_ids(removes: pa.Table, files: pa.Table) -> pa.Table:
         files: the files with their current row ids, as a files table; the newest action of a path is first.
     """
     places = pc.index_in(removes["path"], value_set=files["path"].combine_chunks())
-    for name in _IDS:
+    for name in IDS:
         values = pc.coalesce(files[name].combine_chunks().take(places.combine_chunks()), removes[name].combine_chunks())
         removes = removes.set_column(removes.column_names.index(name), removes.schema.field(name), values)
     return removes

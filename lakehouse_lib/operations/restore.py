@@ -2,8 +2,9 @@
 
 The plan is an anti-join of the files of two versions by path and deletion vector. A dry run only plans. Files that are
 live in both versions stay live, and no data file is read or written. As in delta-spark, the protocol keeps the features
-of both versions. No row id or column id is assigned twice. The clustering columns become those of the earlier version.
-Other domains and the application transactions do not change.
+of both versions. No row id or column id is assigned twice. If row tracking was dropped since the earlier version, row
+ids do not come back. The clustering columns become those of the earlier version. Other domains and the application
+transactions do not change.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ import pyarrow.compute as pc
 
 from lakehouse_lib import features
 from lakehouse_lib.arrow.values import literal
-from lakehouse_lib.errors import InvalidArgumentError, UnsupportedFeatureError
+from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.features import row_tracking
 from lakehouse_lib.features.computed_columns.identity_columns import with_marks_of
 from lakehouse_lib.features.file_layout import clustering
+from lakehouse_lib.log.commits.commit_file import read_commit
 from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.log.replay.file_keys import KEY_COLUMNS, file_keys
 from lakehouse_lib.operations.files import total_size
 from lakehouse_lib.operations.missing_files import missing_files_error, missing_paths
+from lakehouse_lib.operations.optimize.file_update import without_data_change
 from lakehouse_lib.operations.results import RestoreResult
 from lakehouse_lib.operations.table_change import TableChange
 from lakehouse_lib.operations.upkeep.running_vacuum import check_no_vacuum
@@ -34,6 +37,7 @@ from lakehouse_lib.protocol.actions import FILE_SCHEMA, Metadata
 from lakehouse_lib.protocol.table_properties import MAX_COLUMN_ID
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import ObjectStore
+from lakehouse_lib.store.concurrent import map_requests_ahead
 from lakehouse_lib.transaction import version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -44,10 +48,16 @@ _WAY_OUT = (
 
 
 class RestoredFiles(NamedTuple):
-    """The files tables that a restore adds and removes."""
+    """The files tables of a restore.
+
+    Attributes:
+        added, removed: the files that are live in only one of the two versions.
+        with_ids: files that are live in both versions, with the row ids that only the earlier version has.
+    """
 
     added: pa.Table
     removed: pa.Table
+    with_ids: pa.Table
 
 
 def restore(
@@ -76,8 +86,7 @@ def restore(
         VersionNotFoundError: the version or time does not exist, or was cleaned up.
         InvalidArgumentError: the target is not a version or a time.
         ObjectNotFoundError: files of the version do not exist, for example because vacuum has deleted them.
-        UnsupportedFeatureError: this library cannot write one of the versions, or the features of both together; or the
-            earlier version has row tracking, which was dropped since then.
+        UnsupportedFeatureError: this library cannot write one of the versions, or the features of both together.
         DeltaProtocolError: the restore removes files, and the table is append-only.
         CommitFailedError: another writer committed first; or a vacuum is running, or was killed less than a day ago,
             and the latest version does not have all files of the version.
@@ -89,8 +98,9 @@ def restore(
     restored, parameters = _version_to_restore(latest, target)
     latest.check_writable()
     restored.check_writable()
-    _check_row_tracking(latest, restored)
-    files = files_to_restore(latest.files, restored.files, store)
+    loses_row_ids = _was_row_tracking_dropped(restored, latest)
+    restored_files = row_tracking.without_ids(restored.files) if loses_row_ids else restored.files
+    files = files_to_restore(latest.files, restored_files, store)
     if len(files.added) and not dry_run:
         check_no_vacuum(restored, latest, "Nothing was changed")
     missing = missing_paths(files.added, store)
@@ -100,14 +110,16 @@ def restore(
         files = files._replace(added=files.added.filter(pc.invert(pc.is_in(files.added["path"], value_set=missing))))
     if len(files.removed):
         features.check_removal(latest.metadata, table=store.root, version=latest.version)
-    metadata = restored_metadata(latest.metadata, restored.metadata)
+    metadata = restored_metadata(latest.metadata, restored.metadata, keeps_row_tracking=loses_row_ids)
     names = features.writer_features(restored.protocol) | features.reader_features(restored.protocol)
+    if loses_row_ids:
+        names -= {row_tracking.FEATURE.name}
     domains = clustering.domain_after(latest.domains, restored.domains)
     metrics = _metrics(files, latest.file_columns(["size"]))
     change = TableChange(
         "RESTORE",
         parameters,
-        added=files.added,
+        added=pa.concat_tables([files.added, files.with_ids]),
         removed=files.removed,
         metadata=metadata,
         features=names,
@@ -118,7 +130,7 @@ def restore(
         metrics=metrics,
     )
     version = None
-    is_equal = metadata == latest.metadata and not domains and not len(files.added) and not len(files.removed)
+    is_equal = metadata == latest.metadata and not domains and not any(map(len, files))
     if not dry_run and not is_equal:
         version = version_of(change.on(latest, store).commit(commit_properties))
     return RestoreResult(
@@ -135,19 +147,31 @@ def files_to_restore(current: pa.Table, target: pa.Table, store: ObjectStore) ->
         current, target: the files (FILE_SCHEMA) of the latest version and of the version to restore.
     """
     current_keys, target_keys = (file_keys(files.select(KEY_COLUMNS), store) for files in (current, target))
+    # A drop of row tracking that was interrupted has removed row ids from live files.
+    lack_ids = pc.is_in(target_keys, value_set=current_keys.filter(current["baseRowId"].is_null().combine_chunks()))
+    with_ids = target.filter(pc.and_(lack_ids, target["baseRowId"].is_valid()))
     added = target.filter(pc.invert(pc.is_in(target_keys, value_set=current_keys)))
     change = pa.repeat(literal(True, pa.bool_()), len(added))
     added = added.set_column(FILE_SCHEMA.get_field_index("dataChange"), FILE_SCHEMA.field("dataChange"), change)
-    return RestoredFiles(added, current.filter(pc.invert(pc.is_in(current_keys, value_set=target_keys))))
+    removed = current.filter(pc.invert(pc.is_in(current_keys, value_set=target_keys)))
+    return RestoredFiles(added, removed, without_data_change(with_ids))
 
 
-def restored_metadata(current: Metadata, target: Metadata) -> Metadata:
+def restored_metadata(current: Metadata, target: Metadata, *, keeps_row_tracking: bool = False) -> Metadata:
     """The metadata of an earlier version, for a commit after the latest version.
 
     The table keeps its id. The highest column id does not decrease. Otherwise a later column could get the id of a
     column in files of other versions. High water marks of identity columns do not move back either.
+
+    Args:
+        keeps_row_tracking: whether the properties of row tracking stay those of the latest version.
     """
     configuration = dict(target.configuration)
+    if keeps_row_tracking:
+        for key in sorted({*row_tracking.PROPERTIES, *row_tracking.COLUMN_PROPERTIES}):
+            configuration.pop(key, None)
+            if key in current.configuration:
+                configuration[key] = current.configuration[key]
     column_ids = [MAX_COLUMN_ID.of(metadata.configuration) for metadata in (current, target)]
     highest = max((number for number in column_ids if number is not None), default=None)
     if highest is not None:
@@ -178,16 +202,23 @@ def _version_to_restore(latest: Snapshot, target: object) -> tuple[Snapshot, dic
     return load_snapshot(latest.store, target), {"version": target}
 
 
-def _check_row_tracking(latest: Snapshot, restored: Snapshot) -> None:
-    """Refuse to add row tracking again: row ids that were assigned before the feature was dropped are not known."""
-    feature = row_tracking.FEATURE
-    if feature.is_supported(restored.protocol) and not feature.is_supported(latest.protocol):
-        raise UnsupportedFeatureError(
-            f"version {restored.version} has the feature {feature.name}, which was dropped since then",
-            table=latest.store.root,
-            version=latest.version,
-            hint="Read that version, and write its rows to the table or to another table",
-        )
+def _was_row_tracking_dropped(restored: Snapshot, latest: Snapshot) -> bool:
+    """Whether the feature rowTracking was dropped after the earlier version, even if it was added again.
+
+    A drop also removes the high water mark. So rows of the latest version may have the ids of rows of the earlier one.
+    """
+    supports = row_tracking.FEATURE.is_supported
+    if not supports(restored.protocol) or not supports(latest.protocol):
+        return supports(restored.protocol)
+    # A drop removes the names of the materialized columns, and new names contain a UUID.
+    before, after = (
+        [side.configuration.get(key) for key in row_tracking.COLUMN_PROPERTIES] for side in (restored, latest)
+    )
+    if before == after and None not in before:
+        return False
+    store, versions = latest.store, range(restored.version + 1, latest.version + 1)
+    commits = map_requests_ahead(store, lambda version: read_commit(store, version), versions)
+    return any(commit.protocol is not None and not supports(commit.protocol) for commit in commits)
 
 
 def _metrics(files: RestoredFiles, before: pa.Table) -> Mapping[str, int]:

@@ -360,7 +360,13 @@ class OptimisticTransaction:
             writes_metadata=self._metadata is not None,
             writes_protocol=self._protocol is not None,
             is_exclusive=self.is_exclusive,
+            dropped_features=self._dropped_features(snapshot.protocol),
         )
+
+    def _dropped_features(self, before: Protocol) -> frozenset[str]:
+        if self._protocol is None:
+            return frozenset()
+        return features.writer_features(before) - features.writer_features(self._protocol)
 
     def _isolation(self) -> IsolationLevel:
         if self.is_serializable:

@@ -29,6 +29,7 @@ from lakehouse_lib.errors import (
     ProtocolChangedError,
     UnsupportedFeatureError,
 )
+from lakehouse_lib.features import domain_metadata, row_tracking
 from lakehouse_lib.features.computed_columns.identity_columns import without_marks
 from lakehouse_lib.features.file_layout import clustering, materialize_partition_columns
 from lakehouse_lib.json_text import excerpt
@@ -50,6 +51,8 @@ from lakehouse_lib.transaction.conflicts.messages import (
 if TYPE_CHECKING:
     from lakehouse_lib.expressions import Predicate
 
+#: The domain of each feature that has one.
+_DOMAINS = {clustering.FEATURE.name: clustering.DOMAIN, row_tracking.FEATURE.name: row_tracking.DOMAIN}
 _NOTHING = "Nothing was changed"
 _AGAIN = f"{_NOTHING}; run it again on the new version"
 _AS_IT_IS_NOW = f"{_NOTHING}; open the table again, check that the data still fits it, and run it again"
@@ -70,6 +73,7 @@ class Attempt:
         domains: the names of the domains that the transaction writes.
         writes_metadata, writes_protocol: whether the transaction changes the metadata or the protocol.
         is_exclusive: any winning commit conflicts, even one that changes no file (VACUUM START).
+        dropped_features: the names of the features that the transaction removes from the protocol.
     """
 
     protocol: Protocol
@@ -84,6 +88,7 @@ class Attempt:
     writes_metadata: bool
     writes_protocol: bool
     is_exclusive: bool = False
+    dropped_features: frozenset[str] = frozenset()
 
 
 def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: ObjectStore) -> CommitFailedError | None:
@@ -137,6 +142,8 @@ def find_conflict(attempt: Attempt, winners: Sequence[CommitActions], store: Obj
         if number in remove_conflicts:
             what = f"removed {count_files(remove_conflicts[number])} that this transaction removes"
             return conflict(ConcurrentDeleteDeleteError, what)
+        if (name := _used_feature(winner, attempt.dropped_features)) is not None:
+            return conflict(CommitFailedError, f"uses the feature {name}, which this transaction drops", _AS_IT_IS_NOW)
         if attempt.is_exclusive:
             return conflict(CommitFailedError, "is concurrent with this transaction, which allows no other commit")
     return None
@@ -233,6 +240,25 @@ class _RemovedFiles:
         """For the position of each winning commit the number of these files that it removed, if any."""
         hits = self.owners[_is_in(self.keys, keys)]
         return dict(zip(*(array.tolist() for array in np.unique(hits, return_counts=True)), strict=True))
+
+
+def _used_feature(winner: CommitActions, names: frozenset[str]) -> str | None:
+    """The first of the features that a winning commit uses, although it does not change the protocol; else None.
+
+    Without this check, a drop would leave the metadata, domains or row ids of a feature in a table that lacks it.
+    """
+    domains = {domain.domain for domain in winner.domains if not domain.removed}
+    metadata = winner.metadata
+    for name in sorted(names):
+        if _DOMAINS.get(name) in domains or (name == domain_metadata.FEATURE.name and domains):
+            return name
+        if name == row_tracking.FEATURE.name and row_tracking.have_ids(winner.adds):
+            return name
+        if metadata is not None:
+            schema = Schema.from_json(metadata.schema_string)
+            if features.FEATURES[name].is_used(metadata, schema):
+                return name
+    return None
 
 
 def is_harmless(before: Metadata, after: Metadata) -> bool:

@@ -24,7 +24,6 @@ from lakehouse_lib.errors import (
     InvalidArgumentError,
     ObjectNotFoundError,
     SchemaMismatchError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from lakehouse_lib.operations import missing_files as module
@@ -38,7 +37,6 @@ from tests.fault_store import FaultStore
 from tests.peers import parquet_files, plain, read_by_all, read_delta_rs, read_duckdb
 from tests.slow_cases import some_slow
 from tests.table_builder import longs
-from tests.tracked_tables import STABLE, ids_on_disk, rows, tracked_rows
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 METRICS = {
@@ -198,32 +196,6 @@ def test_features_of_the_version_are_restored(tmp_path: Path) -> None:
     table.restore(1)
     assert "deletionVectors" in (table.protocol().reader_features or ())
     assert read_by_all(tmp_path).num_rows == 15
-
-
-def test_restored_rows_keep_unique_row_ids(tmp_path: Path) -> None:
-    tracked_rows(tmp_path, STABLE)
-    table = DeltaTable(tmp_path)
-    version, before = table.version(), ids_on_disk(tmp_path)
-    table.update({"part": "5"}, predicate="id = 3")
-    write_deltalake(tmp_path, rows(30), mode="append")
-    earlier = {row_id for row_id, _ in ids_on_disk(tmp_path).values()}
-    table.restore(version)
-    assert ids_on_disk(tmp_path) == before
-    write_deltalake(tmp_path, rows(40), mode="append")
-    later = {key: row_id for key, (row_id, _) in ids_on_disk(tmp_path).items() if key >= 40}
-    assert len(later) == 10
-    assert min(later.values()) > max(earlier)
-
-
-def test_dropped_row_tracking_is_not_restored(tmp_path: Path) -> None:
-    tracked_rows(tmp_path)
-    snapshot = load_snapshot(LocalStore(str(tmp_path)))
-    drop = OptimisticTransaction(snapshot, snapshot.store, "DROP FEATURE", {})
-    drop.set_protocol(Protocol(1, 2))
-    drop.commit()
-    with pytest.raises(UnsupportedFeatureError, match="rowTracking, which was dropped"):
-        DeltaTable(tmp_path).restore(3)
-    assert DeltaTable(tmp_path).version() == snapshot.version + 1
 
 
 def test_column_ids_are_not_reused(tmp_path: Path) -> None:

@@ -145,8 +145,8 @@ def drop_feature(
         DeltaError: as ``check_drop``.
         RetentionError: with ``truncate_history``: an older version needs the feature and cannot be deleted yet. The
             latest version does not need it any more.
-        CommitFailedError: a concurrent commit conflicts with this one. For the last commit, any concurrent commit is a
-            conflict.
+        CommitFailedError: a concurrent commit conflicts with this one. For the last commit of a reader feature, any
+            concurrent commit is a conflict. For that of a writer feature, a commit that uses the feature is a conflict.
     """
     snapshot.check_writable()
     check_drop(snapshot, name, truncate_history=truncate_history)
@@ -195,6 +195,7 @@ def _drop_writer_feature(
     traces, latest = TRACES.get(name, Traces()), snapshot
     if traces.disable is not None:
         latest = _disable(snapshot, traces, engine, without_transactions(properties))
+        check_drop(latest, name)
         _check_files(latest, name)
     enabled = _enabling_properties(latest, traces)
     change = TableChange(
@@ -205,7 +206,6 @@ def _drop_writer_feature(
         domains=tuple(
             replace(latest.domains[domain], removed=True) for domain in traces.domains if domain in latest.domains
         ),
-        is_exclusive=traces.disable is not None,
     )
     version = version_of(change.on(latest, latest.store).commit(properties))
     return OperationResult(snapshot.store.root, snapshot.version, version)

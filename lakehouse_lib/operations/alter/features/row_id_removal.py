@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from lakehouse_lib.errors import MetadataChangedError
+from lakehouse_lib.features import row_tracking
 from lakehouse_lib.operations import replanning
 from lakehouse_lib.operations.alter.metadata_change import commit_change
 from lakehouse_lib.operations.optimize.file_update import FileUpdate
-from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.protocol.table_properties import ROW_TRACKING, ROW_TRACKING_SUSPENDED
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-_IDS = ("baseRowId", "defaultRowCommitVersion")
 _FILES_IN_A_COMMIT = 100_000
 
 
@@ -30,7 +27,7 @@ def remove_row_ids(snapshot: Snapshot, properties: CommitProperties | None, *, b
         batch: the maximum number of files in a commit; default 100,000.
 
     Raises:
-        CommitFailedError: a concurrent change of metadata or protocol.
+        CommitFailedError: a concurrent change of metadata or protocol; MetadataChangedError if it resumed row tracking.
     """
     if not ROW_TRACKING_SUSPENDED.is_on(snapshot.configuration):
         suspended = {ROW_TRACKING.key: "false", ROW_TRACKING_SUSPENDED.key: "true"}
@@ -41,11 +38,14 @@ def remove_row_ids(snapshot: Snapshot, properties: CommitProperties | None, *, b
     for number in count():
         if not have_row_ids(snapshot):
             return
-        files = snapshot.files
-        files = files.filter(_has_ids(files)).slice(0, batch)
-        for name in _IDS:
-            place = FILE_SCHEMA.get_field_index(name)
-            files = files.set_column(place, FILE_SCHEMA.field(place), pa.nulls(len(files), pa.int64()))
+        if row_tracking.assigns_row_ids(snapshot.protocol, snapshot.metadata):
+            raise MetadataChangedError(
+                f"{ROW_TRACKING_SUSPENDED.key} was set to false while row ids were removed",
+                table=snapshot.store.root,
+                version=snapshot.version,
+                hint="Drop the feature again, or keep row tracking",
+            )
+        files = row_tracking.without_ids(row_tracking.with_ids(snapshot.files).slice(0, batch))
         replanning.commit_change(
             snapshot, FileUpdate("ROW TRACKING UNBACKFILL", {"batchId": number}, files), properties
         )
@@ -54,8 +54,4 @@ def remove_row_ids(snapshot: Snapshot, properties: CommitProperties | None, *, b
 
 def have_row_ids(snapshot: Snapshot) -> bool:
     """Whether a file of a version has row ids."""
-    return bool(pc.any(_has_ids(snapshot.file_columns(list(_IDS)))).as_py())
-
-
-def _has_ids(files: pa.Table) -> pa.ChunkedArray:
-    return pc.or_(*(files[name].is_valid() for name in _IDS))
+    return row_tracking.have_ids(snapshot.file_columns(list(row_tracking.IDS)))
