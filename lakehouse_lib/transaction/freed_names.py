@@ -49,8 +49,8 @@ def check_name(
         checkpoints, commits, _ = classify_log_files(listing)
         if not checkpoints:
             return None  # a cleanup deletes commits only below a checkpoint
-        # Check this first: a put without an answer may have been stored, and repeated after other writers committed and
-        # cleaned up. Then the commit file is newer than a checkpoint that has this commit.
+        # Check this first. If the answer to the put was lost, the store repeats the put. If other writers committed and
+        # cleaned up in between, the second put makes a commit file that is newer than a checkpoint with this commit.
         if _is_visible(commit, store):
             return None
         if _was_before(checkpoints, commits, commit.version):
@@ -77,9 +77,9 @@ def _was_before(checkpoints: Sequence[Checkpoint], commits: Sequence[Commit], ve
 def _is_visible(commit: CommitActions, store: ObjectStore) -> bool:
     """Whether the latest version shows the commit.
 
-    It does if it has a file that the commit added or, if the commit added none, a tombstone that it wrote. Tombstones
-    of added files are compared, too, because other commits may have removed these files since. If the commit neither
-    added nor removed files, its other actions are compared.
+    If the commit added files, the latest version has one of them, or a tombstone of one of them, because other commits
+    may have removed these files since. If the commit only removed files, the latest version has one of its tombstones.
+    If the commit neither added nor removed files, its other actions are compared.
     """
     latest = load_snapshot(store)
     if not len(commit.adds) and not len(commit.removes):

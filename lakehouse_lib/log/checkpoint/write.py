@@ -31,12 +31,12 @@ _ROW_GROUP = 100_000
 def write_checkpoint(store: ObjectStore, version: int, state: TableState, *, tombstones_since: int) -> LastCheckpoint:
     """Write the checkpoint of ``version`` that ``delta.checkpointPolicy`` selects, and update ``_last_checkpoint``.
 
-    At most some hundred thousand files are in memory at a time, besides the new object (in a classic checkpoint, about
-    150 bytes for each file).
+    At most some hundred thousand files are in memory at a time. A classic checkpoint is also in memory as a whole, with
+    about 150 bytes for each file.
 
     Args:
-        tombstones_since: ms since the epoch; removes of this time or an earlier one are left out. A remove without a
-            timestamp counts as written in 1970.
+        tombstones_since: ms since the epoch; tombstones of this time or an earlier time are left out. A tombstone
+            without a time counts as written in 1970.
 
     Raises:
         LogCorruptedError: the previous checkpoint cannot be read, or a path is live twice.
@@ -57,7 +57,7 @@ def _write_classic(store: ObjectStore, version: int, state: TableState, since: i
 
     def tables() -> Iterator[pa.Table]:
         other_actions = [actions_table(CLASSIC, name, actions) for name, actions in non_file_actions(state, CLASSIC)]
-        counts["few"] = sum(map(len, other_actions))
+        counts["other"] = sum(map(len, other_actions))
         yield pa.concat_tables(other_actions)
         removes = (drop_expired(piece, since) for piece in state.tombstones.stream(REMOVE.names))
         adds = state.files.stream(ADD.names)

@@ -30,8 +30,8 @@ _OBJECTS_OF_A_PAGE = 1_000
 def first_version_to_read(latest: Snapshot) -> tuple[int, bool]:
     """The first version whose removed files no vacuum has deleted yet, and whether the log has its commit.
 
-    If that commit or later ones were cleaned up, the result is the oldest version of the log, and False: only a listing
-    finds the files that the missing commits have removed.
+    If a log cleanup has deleted that commit, the result is the oldest version of the log, and False. Then only a
+    listing finds the files that the missing commits have removed.
     """
     store, since = latest.store, read_last_vacuumed(latest.store, latest.version)
     first = 0 if since is None else since + 1
@@ -44,9 +44,9 @@ def first_version_to_read(latest: Snapshot) -> tuple[int, bool]:
 def may_lack_tombstones(latest: Snapshot, since: int) -> bool:
     """Whether this version may lack tombstones after ``since`` (ms since the epoch), because a checkpoint dropped them.
 
-    A checkpoint drops tombstones that have expired by the retention of its version, and later checkpoints are built on
-    it. The checksum of its version has this retention, and takes one request. If it is missing, the checkpoint is
-    opened. True if neither can be read.
+    A checkpoint drops the tombstones that have expired by the retention of its version. Later checkpoints lack them,
+    too, because they are computed from this checkpoint. The retention is read from the checksum of the version, which
+    takes one request, or from the checkpoint if the version has no checksum. True if neither can be read.
     """
     store, last = latest.store, latest.checkpoint_version
     if last is None:
@@ -72,10 +72,8 @@ def may_lack_tombstones(latest: Snapshot, since: int) -> bool:
 def removes_below_checkpoint(latest: Snapshot, since: int = 0, first: int = 0) -> list[pa.Table]:
     """The remove actions (REMOVE_SCHEMA) of each commit in the log up to the checkpoint of this version.
 
-    Reads these commits.
-
     Args:
-        since: ms since the epoch; commits that were stored before it are left out.
+        since: ms since the epoch; commits that were stored before this time are not read.
         first: the first version.
     """
     if latest.checkpoint_version is None or latest.checkpoint_version < first:
@@ -108,8 +106,8 @@ def change_file_paths(store: ObjectStore, cutoff: int, first: int) -> pa.Array:
 def is_listing_cheaper(needs: FileNeeds) -> bool:
     """Whether a listing of a remote table takes far fewer requests than one request for each removed file.
 
-    A page has 1,000 objects. The table may have more objects than the log names. Therefore the number of pages is
-    estimated from the log, and must be less than a tenth of the number of removed files.
+    The number of requests of a listing (pages of 1,000 objects) is estimated from the log. The folder may have more
+    objects than the log names. Therefore the estimate must be less than a tenth of the number of removed files.
     """
     pages = (len(needs.needed) + len(needs.expired)) / _OBJECTS_OF_A_PAGE
     return needs.store.is_remote and len(needs.expired) > 10 * (1 + pages)
@@ -118,7 +116,7 @@ def is_listing_cheaper(needs: FileNeeds) -> bool:
 def removed_objects(needs: FileNeeds) -> ScannedFolder:
     """The unneeded files among the files of expired tombstones and the change files, without a listing.
 
-    One request is made for each file that is not needed, and one for each folder of such files.
+    Makes one request for each file that no version needs, and one for each folder of such files.
     """
     store = needs.store
     change_files = strings([]) if needs.change_files is None else needs.change_files
