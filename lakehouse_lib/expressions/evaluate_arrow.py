@@ -42,8 +42,8 @@ def matches(predicate: Predicate, data: pa.Table | pa.RecordBatch) -> pa.Array:
         data: rows in the types of the table's schema, as ``schema.align`` returns them.
 
     Raises:
-        InvalidPredicateError: only Spark can evaluate a part of the predicate, its arithmetic overflows a long, or it
-            compares a date that is out of the range of timestamps with a timestamp, or a divisor is 0.
+        InvalidPredicateError: only Spark can evaluate a part of the predicate; or, in some row, integer arithmetic
+            overflows a long, a divisor is 0, or a date out of the range of timestamps is compared with a timestamp.
     """
     _refuse_opaque(predicate)
     try:
@@ -92,12 +92,12 @@ def values_of(
 def _value(node: Node, data: _Rows, count: int) -> pa.ChunkedArray:
     """The value of a node for each row.
 
-    If a part of AND or OR fails for a row, such as a division by zero, it is evaluated only for the rows for which the
-    parts before it do not decide, as in Spark.
+    All parts of AND and OR are first evaluated for all rows. If this fails, for example at a division by zero, each
+    part is evaluated only for the rows that the parts before it leave undecided, as in Spark.
 
     Args:
         data: has the columns that the node reads, and maybe more.
-        count: the number of rows, if there are no columns.
+        count: the number of rows, because ``data`` may have no columns.
     """
     try:
         return _value_of_all_parts(node, data, count)
@@ -113,7 +113,7 @@ def _value(node: Node, data: _Rows, count: int) -> pa.ChunkedArray:
 
 
 def _decided_in_order(node: And | Or, data: _Rows, count: int) -> pa.ChunkedArray:
-    """The value of AND or OR. A part is evaluated only for the rows for which the parts before it do not decide."""
+    """The value of AND or OR. A part is evaluated only for the rows that the parts before it leave undecided."""
     is_or = isinstance(node, Or)
     decides, unknown = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
     for operand in node.operands:
@@ -133,7 +133,7 @@ def _value_of_all_parts(node: Node, data: _Rows, count: int) -> pa.ChunkedArray:
             return _case(node, data, count)
         case Function(name=name) if name in KERNELS:
             arguments = [_typed(_value(argument, data, count), argument.type) for argument in node.arguments]
-            arguments = arguments or [pa.chunked_array([pa.nulls(count)])]  # array() has a value for each row, too
+            arguments = arguments or [pa.chunked_array([pa.nulls(count)])]  # also array() returns a value for each row
             batches = pa.table(arguments, list(map(str, range(len(arguments))))).to_batches()
             chunks = [KERNELS[name](node, batch.columns) for batch in batches]
             return pa.chunked_array(chunks, _arrow_type(node.type))
@@ -147,10 +147,10 @@ def _value_of_all_parts(node: Node, data: _Rows, count: int) -> pa.ChunkedArray:
 def _with_columns(node: Node, parts: dict[str, Node], is_part: Callable[[Node], bool]) -> Node:
     """The node with a column instead of each part for which ``is_part`` is true.
 
-    A CASE is not entered, because it evaluates its parts only for some rows.
+    Parts inside a CASE stay, because a CASE evaluates them only for some rows.
 
     Args:
-        parts: the parts, by the name of their column; new parts are added.
+        parts: the replaced parts by the name of their column; this function adds to them.
     """
     if is_part(node) and node.type is not None:
         # No column of a table has such a name.

@@ -14,7 +14,7 @@ class Predicate:
     """A condition on rows of one table. It is immutable and picklable. ``parse`` and ``from_filters`` create it.
 
     Attributes:
-        sql: the condition as SQL in Spark's dialect; as the user wrote it, if the user wrote SQL.
+        sql: the condition as SQL in Spark's dialect; if the user wrote SQL, the text of the user.
         root: the parsed condition.
         columns: the top-level columns that the condition reads, as the schema spells them.
         table: the table's location, for errors.
@@ -45,8 +45,8 @@ class Predicate:
     def split(self, partition_columns: Iterable[str]) -> tuple[Predicate | None, Predicate | None]:
         """Split the predicate into two parts whose conjunction is the predicate.
 
-        The first part reads only partition columns. The second part has all other conditions. None: the part has no
-        condition.
+        The first part reads only partition columns. The second part has all other conditions. A part without a
+        condition is None.
         """
         names = set(partition_columns)
         parts = self.root.operands if isinstance(self.root, And) else (self.root,)
@@ -78,7 +78,7 @@ def conjoin(first: Predicate | None, second: Predicate | None) -> Predicate | No
 def to_spark_sql(predicate: Predicate) -> str:
     """The predicate as SQL for ``DataFrame.filter``.
 
-    Time zone and ANSI mode of the session change only parts that only Spark evaluates (``Opaque``).
+    The session's time zone and ANSI mode have an effect only on parts that only Spark evaluates (``Opaque``).
     """
     return render(predicate.root)
 

@@ -4,8 +4,8 @@ In ``"a b" = 1`` and ``t."x"``, only a column is possible, so the names are read
 enclose text as in Spark, unless the table has a column ``v``. Then both are possible, and the condition is refused.
 Names of columns do not depend on case.
 
-A name that can only mean a column is refused if the table does not have it. Read as text, ``"nmae" <> 'x'`` would be
-true for every row.
+A name that can only be a column is refused if the table does not have this column. Otherwise, ``"nmae" <> 'x'`` would
+compare two texts, and be true for every row.
 
 ``current_date`` and the other functions that need no parentheses are columns if the table has a column of that name, as
 in Spark.
@@ -28,7 +28,7 @@ _TYPED = (TokenType.DATE, TokenType.TIMESTAMP)  # DATE '2026-01-31'
 _SIGNS = (TokenType.DASH, TokenType.PLUS)
 _COMPARISONS = (TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE)
 _OPERATORS = (*_COMPARISONS, *_SIGNS, TokenType.STAR, TokenType.SLASH, TokenType.MOD)
-#: Tokens that may follow a column, and never a text literal.
+#: Text in double quotes before one of these tokens is a column, because a condition on a text literal makes no sense.
 _AFTER_COLUMNS = (TokenType.IS, TokenType.IN, TokenType.BETWEEN, TokenType.LIKE, TokenType.NOT)
 #: The tokens before the first token of a condition.
 _STARTS: tuple[list[TokenType], ...] = ([], [TokenType.L_PAREN], [TokenType.AND], [TokenType.OR], [TokenType.NOT])
@@ -103,7 +103,7 @@ def _is_column(tokens: Sequence[Token], index: int, sql: str, names: Sequence[st
     text = tokens[index].text
     has_column = text.lower() in {name.lower() for name in names}
     if before and before[-1] in _OPERATORS and before[-2:-1] and before[-2] in _LITERALS:
-        # 1 < "a" compares a column, unless the literal is the end of an expression: note || '-' = "a-"
+        # 1 < "a" compares with a column, unless the literal ends an expression, as '-' does in: note || '-' = "a-"
         may_be_column = has_column or before[-3:-2] in _STARTS
         if may_be_column and not _is_quoted(tokens, index - 2, sql):
             return True
