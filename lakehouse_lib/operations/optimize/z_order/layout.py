@@ -1,9 +1,9 @@
 """The layout of a Z-ordered table: which rows share a file, decided by a balanced k-d tree of equi-depth splits.
 
 Keys are signed integers, one array per column, in the order of the column's values. Each level cuts by one column, and
-columns with few values come first. If n columns remain, a node for w files is cut into w^(1/n) parts of equal weight.
-So the last column cuts a node into w parts. Then each part gets its share of the w files by its real weight. Equal keys
-are never separated: if the rows of one value do not fit into one file, they stay in one leaf with several files.
+columns with few values come first. If n columns remain, a node for w files is cut into w^(1/n) parts of about equal
+weight, and the last column cuts a node into w parts. Each part then gets a share of the w files by its weight. Equal
+keys are never separated: if the rows of one value do not fit into one file, they stay in one leaf with several files.
 
 It is a k-d tree (Bentley, 1975) with quantiles instead of medians and with more than two children. In the experiment of
 the Delta Lake paper (VLDB 2020, figure 8) it skips more files than a Z-order or a Hilbert curve of the same keys.
@@ -40,9 +40,11 @@ class Level(TypedDict):
 class Tree(TypedDict):
     """A tree as JSON values. Leaves are numbered from left to right, so leaves with near numbers have near keys.
 
-    cell_levels: the number of levels, from the first on, that cut the rows into cells. The other levels cut a cell into
-        files, and a file into blocks.
-    files: the number of files of each group of leaves; more than 1 only if the keys allow no further cut.
+    The first levels cut the rows into cells, the next levels cut a cell into *groups*, and the last levels cut a group
+    into leaves. Usually a group is a file.
+
+    cell_levels: the number of levels that cut the rows into cells.
+    files: the number of files of each group; more than 1 only if the keys allow no further cut.
     blocks: the number of leaves of each group. The leaves are blocks of the file, in this order.
     first_files: the number of the first file of each group. Several groups may share a file.
     first_blocks: the number of each group's first block in its first file.
@@ -84,7 +86,7 @@ class Layout:
 
 class _Node(NamedTuple):
     rows: NDArray[np.intp]
-    files: int  # or blocks
+    files: int  # the number of parts to cut the node into: files, or blocks of a file
     group: int
 
 
@@ -300,7 +302,7 @@ def _without_thin_parts(boundaries: Keys, chosen: list[int], whole: float, least
 
 
 def _share_files(weights: Keys, files: int) -> list[int]:
-    """The number of files for each part by its weight, at least 1. Parts with the heaviest files get more files."""
+    """The number of files for each part by its weight, at least 1. Files that remain go to the largest remainders."""
     shares = weights * (files / weights.sum())
     file_counts = np.maximum(np.floor(shares), 1).astype(np.int64)
     missing = files - int(file_counts.sum())
@@ -324,7 +326,7 @@ def _prepared(level: Level, kind: np.dtype[Any]) -> tuple[Keys, Keys]:
 
 
 def _descend(node: Keys | None, keys: Keys, bounds: Keys, first_child: Keys) -> Any:
-    """The child of each row's node, by a binary search without branches in the bounds of the node."""
+    """The child of each row's node, by a branch-free binary search in the bounds of the node."""
     width = bounds.shape[1]
     table = bounds.ravel()
     base = None if node is None else node * np.int32(width)
