@@ -143,8 +143,8 @@ class Engine(Protocol):
         """Run ``scatter`` on each task and send its pieces to groups; then run ``gather`` on each group.
 
         ``gather(groups[i], pieces of group i)`` runs once for each group with a piece. It gets an iterator of the
-        pieces by ascending ``(order, sending task, position)``, their ``data`` as buffers. The result is the
-        concatenation of the results of ``gather``, in the order of the groups.
+        pieces, by ascending ``(order, sending task, position)``. The result is the concatenation of the results of
+        ``gather``, in the order of the groups.
 
         Args:
             on_task: as in ``run``; the tasks of groups have the numbers after those of ``tasks``.

@@ -109,7 +109,7 @@ def update_matching_rows(
 
 
 def match_and_update_rows(task: MatchingUpdateTask) -> pa.Table:
-    """Run a matching update task. The result (RESULT_SCHEMA) holds a pair as ``update_matching_rows`` returns it."""
+    """Run a matching update task. The result (RESULT_SCHEMA) holds the matches and the files table of the task."""
 
     def run() -> tuple[pa.Table, pa.Table]:
         target = task.target
@@ -124,7 +124,7 @@ def match_and_update_rows(task: MatchingUpdateTask) -> pa.Table:
 def _update_matches(task: MatchingUpdateTask, matches: list[pa.Table]) -> Iterator[pa.RecordBatch]:
     """The matching rows with new values. Appends the matches of each file to ``matches``.
 
-    First, the columns of the predicate are read. Then all columns are read, of the row groups with a matching row.
+    The columns of the predicate are read first. All columns are read only from row groups with a matching row.
     """
     store, layout, predicate = task.target.store, task.target.layout, task.predicate
     predicate_reader = TableReader(store, replace(layout, row_ids=None), layout.columns(sorted(predicate.columns)))

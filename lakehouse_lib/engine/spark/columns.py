@@ -1,8 +1,8 @@
 """Conversion between a table's columns and the columns that Spark reads from its data files.
 
-Spark reads by name, so a scan requests the names that columns have in the files (column mapping), at every depth, and
-then renames them. Files do not have void columns. A void member of a struct is requested under a name that no file has.
-Spark then fills the member with nulls, and a struct whose members are all null still differs from a null struct.
+Spark reads by name. So a scan requests the names that columns and members have in the files (column mapping), and then
+renames them. Files do not have void columns. A void member of a struct is requested under a name that no file has, and
+Spark fills this member with nulls. A null struct stays different from a struct whose members are all null.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def in_files(schema: StructType, names: Names) -> Schema:
 
 
 def as_schema(schema: StructType) -> Schema:
-    """The schema of the rows of a read: ``schema``, all nullable, with the metadata that users see."""
+    """The schema of the rows that a read returns: all columns are nullable, with the metadata that users see."""
     return Schema(map(_visible_field, schema.fields))
 
 
@@ -140,7 +140,7 @@ def _member(field: Field, names: Names) -> Field:
 
 
 def _in_files(kind: DataType, names: Names, digits: int) -> DataType:
-    """The type that a scan requests; its decimals have ``digits`` digits before the point, up to 38 in total."""
+    """The type that a scan requests; decimals have at least ``digits`` digits before the point, at most 38 in all."""
     return with_replaced_types(kind, partial(_member, names=names), partial(_with_digits, digits=digits), nullable=True)
 
 
@@ -168,7 +168,7 @@ def _visible_field(field: Field) -> Field:
 
 
 def _unreadable_type(kind: DataType) -> str | None:
-    """The name of a type within ``kind`` that Spark cannot read, such as an array of void; None if there is none."""
+    """The name of a type within ``kind`` that Spark cannot read, such as an array of void; None: Spark can read all."""
     if isinstance(kind, PrimitiveType):
         return None if kind.is_known or kind.type == "variant" else kind.type
     if isinstance(kind, ArrayType | MapType) and _VOID in parts(kind):
