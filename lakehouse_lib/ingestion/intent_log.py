@@ -2,14 +2,14 @@
 
 Beside the table, under ``_ingest/SOURCE/``:
 
-- ``N.json`` (20 digits): the intent of batch N: its files with size, time and digest, its rules (format, schema, suite,
-  conditions of the table, partition columns of a new table), so that a redo after a crash gives the same rows, the
-  source's definition, and the id of the run that has put it.
-- ``N.outcome.json``: the decision to load the batch, with the refused files, or the reason why it is given up. It is
-  put before the commit; only the table's ``txn(SOURCE, N)`` says that the batch is committed.
+- ``N.json`` (20 digits): the intent of batch N. It has the batch's files with size, time and digest, the source's
+  definition, and the id of the run that has put the intent. It also has the batch's rules (format, schema, suite,
+  conditions of the table, partition columns of a new table), so that a redo after a crash gives the same rows.
+- ``N.outcome.json``: the decision to load the batch, with the refused files, or the reason why it is given up. The
+  outcome is put before the commit. Only ``txn(SOURCE, N)`` in the table's log says that the batch is committed.
 - ``identity.json``: the unique id of this log.
-- ``staging/N-*``: rows of batch N that are judged or written after all its files are parsed, until the batch ends; and
-  the keys that its key rules refuse (``batches.keys``), until the next run.
+- ``staging/N-*``: rows of batch N that are judged or written only after all its files are parsed; they stay until the
+  batch ends. Also the keys that its key rules refuse (``batches.keys``); they stay until the next run.
 - ``folds/`` and ``settled/``: the files of older batches, whose intents and outcomes are deleted (``state.folds``).
 
 All JSON objects are put if absent, so two processes cannot decide differently. The table's log has one ``txn`` action
@@ -118,7 +118,7 @@ class IntentLog:
         self._known_fold = -1  # the number of the newest fold that was read; unsettled batches come after this fold
 
     def read_after_fold(self) -> tuple[Fold, dict[int, Intent], dict[int, Outcome]]:
-        """The newest fold, and the intents and outcomes after it by batch number, as of one point in time."""
+        """The newest fold, and the intents and outcomes of later batches by batch number, at one point in time."""
         fold, missing = self.folds.latest() or Fold(), None
         while True:
             try:
@@ -155,8 +155,8 @@ class IntentLog:
         """Put an entry if absent; False: the log has another entry of this name, from another process.
 
         Raises:
-            ConcurrentTransactionError: the batch is settled and folded, so the name of its entry was free again. No run
-                reads the entry that was put, and the next fold deletes it.
+            ConcurrentTransactionError: another run has settled and folded the batch, so the name of its entry was free
+                again. No run reads the new entry, and the next fold deletes it.
         """
         path = self.outcome_path(entry.number) if isinstance(entry, Outcome) else self._path(entry.number)
         data = entry.to_bytes()
@@ -165,7 +165,7 @@ class IntentLog:
         return done
 
     def _is_stored(self, path: str, data: bytes) -> bool:
-        """Whether this entry was put. If an answer is lost, the repeated put fails because the first try has put it."""
+        """Whether the log has this entry. If the answer to a put is lost, the repeated put fails for this reason."""
         try:
             return self.store.read(path) == data
         except ObjectNotFoundError:
@@ -217,7 +217,7 @@ class IntentLog:
             return None
 
     def started(self) -> dict[int, int]:
-        """The times when the intents that are not folded were put, by batch number, in ms since the epoch."""
+        """When each intent was put, by batch number, in ms since the epoch. Folded batches are left out."""
         entries = ((_ENTRY.match(meta.path.rpartition("/")[2]), meta) for meta in self.store.list_from(self.folder))
         return {int(match[1]): meta.modified for match, meta in entries if match and not match[2]}
 
@@ -233,7 +233,7 @@ class IntentLog:
             raise _invalid_entry(self._identity_path) from error
 
     def staging(self, number: int, run: str) -> str:
-        """The path prefix of a batch's staged rows; ``run`` identifies a run, so two runs never write one file."""
+        """The path prefix of a batch's staged rows. It has the id of the run, so that two runs never write one file."""
         return f"{self.folder}/staging/{number:020d}-{run}-"
 
     def staged(self, settled: Container[int]) -> list[str]:
