@@ -64,7 +64,8 @@ def maintenance_of(arguments: Namespace, *, in_window: bool) -> MaintenanceWork:
     """The tables, the budget and the record. Options of the command line override the registry.
 
     Args:
-        in_window: whether the run must be in the maintenance window of the registry, which then also limits its time.
+        in_window: whether the run must be in the maintenance window of the registry. Then the rest of the window also
+            limits the time of the run.
 
     Raises:
         InvalidArgumentError: the window is closed, and the command line has no ``--budget-seconds``.

@@ -1,7 +1,7 @@
 """The record of deleted files: a Delta table with a row for each file that a vacuum deletes.
 
-The rows are written before the deletion, so a killed vacuum has recorded every file that it has deleted. Files that it
-had recorded and not deleted are recorded again by the next vacuum.
+The rows are written before the deletion. So after a kill, the record has a row for each deleted file. It may also have
+rows of files that were not deleted yet; the next vacuum writes another row for each of them.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from lakehouse_lib.threads import map_in_threads
 
 logger = logging.getLogger(__name__)
 
-_LOOKS_AT_ONCE = 8
+_TABLES_AT_ONCE = 8
 
 
 def health_of(snapshot: Snapshot, policy: Policy) -> Health:
@@ -35,7 +35,7 @@ def record_health(tables: Iterable[MaintainedTable], record: HealthRecord) -> No
     logged.
     """
 
-    def look(table: MaintainedTable) -> tuple[str, Health] | None:
+    def measure(table: MaintainedTable) -> tuple[str, Health] | None:
         try:
             return table.name, health_of(load_snapshot(table.store), table.policy)
         except TableNotFoundError:
@@ -44,11 +44,10 @@ def record_health(tables: Iterable[MaintainedTable], record: HealthRecord) -> No
             logger.warning("the health of %s cannot be computed: %s", table.name, error)
             return None
 
-    looks = [
-        each for each in map_in_threads(look, tables, _LOOKS_AT_ONCE, ahead=2 * _LOOKS_AT_ONCE) if each is not None
-    ]
+    results = map_in_threads(measure, tables, _TABLES_AT_ONCE, ahead=2 * _TABLES_AT_ONCE)
+    measurements = [result for result in results if result is not None]
     try:
-        if looks:
-            record.append(looks)
+        if measurements:
+            record.append(measurements)
     except DeltaError as error:
-        logger.warning("the health of %d tables is not recorded: %s", len(looks), error)
+        logger.warning("the health of %d tables is not recorded: %s", len(measurements), error)
