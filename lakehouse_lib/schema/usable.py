@@ -84,7 +84,7 @@ def check_usable(schema: StructType, *, table: str | None = None) -> None:
 
 
 def check_readable(schema: StructType, *, table: str | None = None) -> None:
-    """Refuse types that this library cannot read: an interval, or void and NOT NULL.
+    """Refuse types that this library cannot read: unknown types, such as an interval or a geometry, and NOT NULL void.
 
     The other columns of a table with such a type can be read.
 
