@@ -1,9 +1,9 @@
 """The storage options of an Airflow connection of type ``aws``.
 
-The fields are those of Airflow's amazon provider, which need not be installed: login and password are the keys, and
-the extra JSON has ``aws_session_token``, ``region_name``, ``endpoint_url``, ``profile_name``, ``role_arn`` with
-``assume_role_kwargs``, and ``service_config`` with the ``endpoint_url`` of ``s3`` and ``sts``. A field of the provider
-that is not supported here is an error. Any other field is a storage option (docs/stores.md).
+The fields are those of Airflow's amazon provider, which need not be installed. Login and password are the keys. The
+extra JSON has ``aws_session_token``, ``region_name``, ``endpoint_url``, ``profile_name``, ``role_arn`` with
+``assume_role_kwargs``, and ``service_config`` with the ``endpoint_url`` of ``s3`` and ``sts``. Other fields of the
+provider are refused. A field that the provider does not have is a storage option (docs/stores.md).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _service_endpoints(extra: dict[str, Any], connection: str) -> dict[str, Any]
     """Remove ``service_config`` from the extra, and return the ``endpoint_url`` of each service.
 
     Raises:
-        AirflowFailException: it has another service than s3 and sts, or another setting.
+        AirflowFailException: the ``service_config`` has another service or another setting.
     """
     services = pop_object(extra, "service_config", connection)
     endpoints, unsupported = {}, [name for name in services if name not in ("s3", "sts")]

@@ -19,8 +19,7 @@ class Urls:
 
     Args:
         airflow: the path of Airflow itself, without a slash at its end; "": Airflow is at the root of the server.
-        connection: the connection with which the page of this request opens tables. None: the connection in the
-            registry.
+        connection: the connection with which the requested page opens tables; None: the connection in the registry.
     """
 
     def __init__(self, airflow: str, connection: str | None = None) -> None:
@@ -51,7 +50,7 @@ class Urls:
         return self.airflow + table_path(name, self.connection)
 
     def measured_table(self, name: str) -> str:
-        """The page of a table, with a measurement of the table even if it is large."""
+        """The page of a table, which measures the table even if it is large."""
         path = self.table(name)
         return f"{path}{'&' if '?' in path else '?'}measure=true"
 
