@@ -1,12 +1,13 @@
 """Private files, which a job gets in memory from the process that submits the job. They are never on a disk.
 
 Storage options contain secrets, and predicates may contain a person's keys. These texts must not be on a command line
-or in the environment, and a file would remain after a kill. So they are in anonymous memory (``memfd_create``), which
-the kernel frees when the last process closes it. This memory is the standard input of spark-submit and of the JVM that
-spark-submit becomes. The driver's Python is a child of that JVM and opens the memory through ``/proc``. On Spark
-Connect, no JVM is started: the memory is the standard input of the job's Python process.
+or in the environment. A file on a disk would remain if the process were killed. So the texts are in anonymous memory
+(``memfd_create``), which the kernel frees when the last process closes it. This memory is the standard input of
+spark-submit and of the JVM that spark-submit becomes. The driver's Python is a child of that JVM and opens the memory
+through ``/proc``. On Spark Connect, no JVM is started: the memory is the standard input of the job's Python process.
 
-On a job's command line, ``private:NAME`` names a private file. A job that is started by hand gets paths of files.
+On a job's command line, ``private:NAME`` names a private file. A job that is started by hand gets paths of files on a
+disk instead.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def in_memory(files: Mapping[str, str]) -> Iterator[int]:
 
 @contextmanager
 def in_this_process(files: Mapping[str, str]) -> Iterator[None]:
-    """Let a job that runs in this process, in the block, read the files ``files`` (name -> text)."""
+    """Until the block ends, ``files`` (name -> text) are the private files of a job that runs in this process."""
     token = _files.set(files)
     try:
         yield
@@ -72,6 +73,6 @@ def read_private(path: str) -> str:
 
 
 def _in_memory(process: int | str) -> dict[str, str] | None:
-    """The files in the memory that is the standard input of a process; None: the standard input is not such memory."""
+    """The files in the standard input of a process; None: the standard input is not memory of ``in_memory``."""
     memory = Path(f"/proc/{process}/fd/0")
     return json.loads(memory.read_bytes()) if _MEMORY in str(memory.readlink()) else None
