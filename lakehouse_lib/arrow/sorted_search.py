@@ -13,7 +13,7 @@ from lakehouse_lib.arrow.values import flags_of, int64s, numbers_of
 
 
 def count_below(values: pa.Array, needles: pa.Array, *, or_equal: bool = False) -> NDArray[Any]:
-    """For each needle the number of ``values`` below it; undefined where the needle is null.
+    """For each needle, the number of ``values`` below it; any number if the needle is null.
 
     Args:
         values: sorted, without nulls, with the needles' type.

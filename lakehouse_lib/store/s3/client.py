@@ -46,8 +46,8 @@ _SILENT_SECONDS = 30.0
 _CONNECTIONS = 32
 _DEFAULT_REGION = "us-east-1"
 
-#: A process keeps at most this number of connections, one for each set of options. New temporary credentials make a new
-#: set.
+#: A process keeps at most this number of connections, one for each set of options. Options with new temporary
+#: credentials are another set.
 _MOST_KEPT = 16
 
 
@@ -95,7 +95,7 @@ class S3Client:
         Args:
             what: the path or the action, for errors.
             attempt: usually one request. Its boto3 errors are turned into errors of this library.
-            storing: raise ``StoreRefusedError`` for an error after which it is certain that nothing was stored.
+            storing: raise ``StoreRefusedError`` if the request has failed and has certainly stored nothing.
 
         Raises:
             StoreError, ObjectNotFoundError: the answer was an error, or there was no answer.
@@ -165,7 +165,7 @@ class S3Client:
 
     @contextmanager
     def _explained(self, what: str, *, storing: bool = False) -> Iterator[None]:
-        """Raise errors of this library for errors of boto3 before it connects (options, environment, files)."""
+        """Translate the errors that boto3 raises before it connects (options, environment, files)."""
         try:
             yield
         except (*FAILURES, ValueError) as error:
