@@ -77,19 +77,18 @@ class Load:
         self.source = source
         self.landing = source.open_landing()
         self.store = open_store(source.table, source.storage_options.get(source.table))
+        self._definition = source.definition  # as declared: a column that a file adds does not correct the source
         self._take_added_columns()
-        source = self.source
-        check_schema(source.schema.to_arrow(), source.format)
+        check_schema(self.source.schema.to_arrow(), source.format)
         if source.suite is not None:
-            read_rules(source.suite, source.schema.names)
+            read_rules(source.suite, self.source.schema.names)
         self.quarantine = open_store(source.quarantine, source.storage_options.get(source.quarantine))
         self.intents = IntentLog(self.store, source.name)
         for store in (self.store, self.quarantine):
             _check_transactions_stay(store, source.name)
         self._conditions = self._check_table()
-        check_keys(
-            source.suite, source.schema, plan_append(self.store, source.schema, partition_by=source.partition_by)
-        )
+        schema = self.source.schema
+        check_keys(source.suite, schema, plan_append(self.store, schema, partition_by=source.partition_by))
         self.state = SourceState(source, self.landing, self.intents)
         self.files = self.state.look()
         self._entries: list[Mapping[str, Any]] = []
@@ -194,7 +193,7 @@ class Load:
             if not fingerprints:
                 continue
             rules = self._rules(fingerprints)
-            intent = Intent(number, fingerprints, rules, run, self.source.definition)
+            intent = Intent(number, fingerprints, rules, run, self._definition)
             if not self.intents.put(intent):
                 raise ConcurrentTransactionError(
                     f"another run of source {self.source.name!r} has begun batch {number}",

@@ -122,7 +122,11 @@ class Source:
 
     @property
     def definition(self) -> str:
-        """A digest of the format and the schema. After they have changed, a file that was refused may be valid."""
+        """A digest of the format and the schema. After they have changed, a file that was refused may be valid.
+
+        It is that of the source as its user declares it, without ``with_columns_of``: the columns that files add to the
+        table change from load to load.
+        """
         rules = self.rules()
         text = json.dumps([rules["format"], rules["schema"]], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import TypeVar
 
 import pyarrow as pa
 
 from lakehouse_lib.errors import LandingError
-
-_Result = TypeVar("_Result")
 
 
 class Content(io.RawIOBase):
@@ -48,7 +45,14 @@ class Content(io.RawIOBase):
 
     def read_buffer(self, size: int = -1) -> pa.Buffer:
         """As ``read``; pyarrow calls it, because it does not copy the bytes."""
-        data = self._attempted(lambda: self._opened.read_buffer(None if size < 0 else size))
+        try:
+            data = self._opened.read_buffer(None if size < 0 else size)
+        except OSError as error:
+            self.error = unreadable(self._name, error)
+            raise self.error from error
+        except Exception as error:
+            self.error = error
+            raise
         if self._on_read is not None:
             self._on_read(data.size)
         return data
@@ -56,16 +60,6 @@ class Content(io.RawIOBase):
     def close(self) -> None:
         self._opened.close()
         super().close()
-
-    def _attempted(self, work: Callable[[], _Result]) -> _Result:
-        try:
-            return work()
-        except OSError as error:
-            self.error = unreadable(self._name, error)
-            raise self.error from error
-        except Exception as error:
-            self.error = error
-            raise
 
 
 def unreadable(name: str, error: OSError) -> LandingError:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakehouse_lib import DeltaTable
 from lakehouse_lib.ingestion.load import Load
 from lakehouse_lib.ingestion.sources.source_format import SourceFormat
 from lakehouse_lib.ingestion.state import source_state
@@ -55,6 +57,43 @@ def test_a_refused_file_whose_columns_no_table_can_have_is_not_tried_by_each_run
     (tmp_path / "landing/a.csv").write_text('id,more\n1,2\n3,"4')
     assert list(Load(source).run().refused) == ["a.csv"]
     assert Load(source).nothing_to_do() is not None
+
+
+@pytest.mark.parametrize("files_per_batch", [1, 9])
+def test_a_refused_file_is_not_tried_again_after_another_file_has_added_a_column(
+    tmp_path: Path, files_per_batch: int
+) -> None:
+    shop = Shop(tmp_path)
+    source = shop.source(
+        schema=NARROW, format=SourceFormat("csv", evolution="add_columns"), files_per_batch=files_per_batch
+    )
+    refused = shop.land("a.csv", '1,"open', header="id,more")
+    shop.land("b.csv", "2,2.5", header="id,price")
+    assert list(Load(source).run().refused) == ["a.csv"]
+    assert Load(source).nothing_to_do() is not None
+    shop.land("c.csv", "3,5", header="id,units")
+    result = Load(source).run()
+    assert [batch["files"] for batch in result.batches] == [["c.csv"]]
+    assert (dict(result.refused), list(result.earlier_refusals), shop.ids()) == ({}, ["a.csv"], [2, 3])
+    refused.write_text("id,more\n1,closed\n")
+    assert (dict(Load(source).run().refused), shop.ids()) == ({}, [1, 2, 3])
+
+
+def test_a_refused_file_is_loaded_after_an_added_column_was_corrected_in_table_and_schema_file(tmp_path: Path) -> None:
+    """The schema file decides: a change of the table alone does not cause another try."""
+    shop = Shop(tmp_path)
+    source = shop.source(schema=NARROW, format=SourceFormat("parquet", evolution="add_columns"))
+    for number, units in enumerate([pa.int32(), pa.int64()]):
+        data = {"id": pa.array([number], pa.int64()), "units": pa.array([5], units)}
+        pq.write_table(pa.table(data), shop.landing / f"{number}")
+        refused = Load(source).run().refused
+    assert list(refused) == ["1"]
+    alter = DeltaTable(str(shop.table)).alter
+    alter.set_table_properties({"delta.enableTypeWidening": "true"})
+    alter.change_column_type("units", "long")
+    assert Load(source).nothing_to_do() is not None
+    result = Load(replace(source, schema=Schema([*NARROW.fields, Field("units", "long")]))).run()
+    assert (dict(result.refused), DeltaTable(str(shop.table)).to_pyarrow_table().num_rows) == ({}, 2)
 
 
 def test_a_folded_refusal_has_its_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
