@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from lakehouse_lib.threads import processors
+
 
 @contextmanager
 def spark_session(name: str, master: str | None = None) -> Iterator[Any]:
@@ -37,7 +39,7 @@ def spark_session(name: str, master: str | None = None) -> Iterator[Any]:
     if conf.get("spark.master", "").startswith("local"):
         conf.setIfMissing("spark.driver.bindAddress", "127.0.0.1")
         conf.setIfMissing("spark.driver.host", "127.0.0.1")
-        conf.setIfMissing("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
+        conf.setIfMissing("spark.sql.shuffle.partitions", str(2 * processors()))
         if not conf.contains("spark.pyspark.python"):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
