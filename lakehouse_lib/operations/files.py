@@ -1,7 +1,8 @@
-"""Row counts, sizes and partitions of files, and the deletion of unreferenced files."""
+"""Row counts, sizes and partitions of files, their division among tasks, and the deletion of unreferenced files."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 import numpy as np
@@ -20,6 +21,8 @@ from lakehouse_lib.store import ObjectStore
 
 #: Files with a greater share of deleted rows are rewritten without them (delta-spark's maxDeletedRowsRatio).
 MOST_DELETED = 0.05
+#: The most files of a task, and the tasks for each processor.
+_MOST_FILES, _TASKS_A_PROCESSOR = 1_000, 4
 
 
 def live_records(files: pa.Table) -> pa.Array:
@@ -114,6 +117,21 @@ def size_quantiles(files: pa.Table) -> dict[str, int]:
     return (
         {name: int(sizes[min(last, len(sizes) * part // 4)]) for part, name in enumerate(names)} if len(sizes) else {}
     )
+
+
+def file_shares(files: pa.Table, parallelism: int) -> Iterator[pa.Table]:
+    """The files of each task that reads footers or few columns, in order: at most 1,000, and about equally many.
+
+    Each share has its own memory. A pickled slice would contain all files, in each task.
+
+    Args:
+        files: at least the column ``path`` of a files table.
+        parallelism: of the engine that runs the tasks.
+    """
+    count = max(1, min(_MOST_FILES, -(-len(files) // (_TASKS_A_PROCESSOR * parallelism))))
+    for start in range(0, len(files), count):
+        share = files.slice(start, count).combine_chunks()
+        yield share.take(int64s(range(len(share))))
 
 
 def discard(store: ObjectStore, files: pa.Table) -> None:

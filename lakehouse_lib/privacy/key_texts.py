@@ -18,12 +18,12 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.reader import TableReader
 from lakehouse_lib.errors import DeltaError
 from lakehouse_lib.ingestion.sources.casts import from_text
+from lakehouse_lib.operations.files import file_shares
 from lakehouse_lib.operations.listing import list_objects
 from lakehouse_lib.privacy.stored_files import as_files, constants_of, stored_files
 from lakehouse_lib.schema import PrimitiveType
 from lakehouse_lib.snapshot import Snapshot
 
-_TASKS_A_THREAD = 4
 _NUMBER = r"^[0-9+\-.eE]+$"
 _TEXTS_SCHEMA = pa.schema([pa.field("text", pa.string())])
 
@@ -116,10 +116,7 @@ def spellings(snapshot: Snapshot, key: str, keys: KeyTexts, engine: Engine) -> s
         return set()
     files = as_files(snapshot, stored_files(snapshot, list_objects(snapshot.store)).all_files, [field.name])
     reader = TableReader(snapshot.store, snapshot.layout, snapshot.layout.columns([field.name]))
-    count = max(1, -(-len(files) // (engine.parallelism * _TASKS_A_THREAD)))
-    tasks = [
-        SpellingTask(files.slice(start, count).combine_chunks(), reader, keys) for start in range(0, len(files), count)
-    ]
+    tasks = [SpellingTask(share, reader, keys) for share in file_shares(files, engine.parallelism)]
     return set(engine.run(find_spellings, tasks)["text"].to_pylist()) if tasks else set()
 
 

@@ -21,6 +21,7 @@ from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.reader import DataFile, TableReader
 from lakehouse_lib.errors import DeltaError, ObjectNotFoundError
 from lakehouse_lib.expressions import Predicate, matches, parse
+from lakehouse_lib.operations.files import file_shares
 from lakehouse_lib.privacy.sql import LABEL
 from lakehouse_lib.privacy.stored_files import as_files, constants_of
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
@@ -36,8 +37,6 @@ COUNTED_SCHEMA = FILE_SCHEMA.append(pa.field("matches", pa.int64())).append(pa.f
 
 #: The note of a file that was deleted before it was counted; its count is 0.
 GONE = "deleted meanwhile"
-
-_TASKS_A_THREAD = 4
 
 
 @dataclass(frozen=True)
@@ -98,12 +97,9 @@ def _run(
 ) -> pa.Table:
     names = [name for name in snapshot.schema.names if name in predicate.columns]
     reader = TableReader(snapshot.store, snapshot.layout, snapshot.layout.columns(names))
-    count = max(1, -(-len(files) // (engine.parallelism * _TASKS_A_THREAD)))
     tasks = [
-        CountTask(
-            files.slice(start, count).combine_chunks(), reader, predicate, own_schema, skip_by_footer, snapshot.schema
-        )
-        for start in range(0, len(files), count)
+        CountTask(share, reader, predicate, own_schema, skip_by_footer, snapshot.schema)
+        for share in file_shares(files, engine.parallelism)
     ]
     return engine.run(count_matches, tasks) if tasks else pa.Table.from_batches([], COUNTED_SCHEMA)
 

@@ -6,17 +6,17 @@ all files. Statistics come from the footers, and partition values from the names
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from lakehouse_lib.arrow.types import nullable
+from lakehouse_lib.arrow.values import column, literal, strings
 from lakehouse_lib.engine.base import WriteTarget
 from lakehouse_lib.engine.parquet.footer import FooterStatistics, read_footer, with_int96_in_utc
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
-from lakehouse_lib.engine.parquet.written_files import NewFile, files_table
 from lakehouse_lib.errors import DeltaError, SchemaMismatchError
 from lakehouse_lib.features import protocol_for, requested_features, requested_versions
 from lakehouse_lib.log import latest_version
@@ -32,9 +32,10 @@ from lakehouse_lib.operations.write.create import (
     unknown_mode,
 )
 from lakehouse_lib.protocol import file_paths
+from lakehouse_lib.protocol.actions import FILE_SCHEMA, STRING_MAP
 from lakehouse_lib.schema import ArrayType, DataType, MapType, PrimitiveType, Schema, StructType, TableLayout, merge
 from lakehouse_lib.store import ObjectStore
-from lakehouse_lib.store.concurrent import map_requests
+from lakehouse_lib.store.concurrent import map_requests, map_requests_ahead
 from lakehouse_lib.transaction import Conflict, version_of
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
@@ -96,7 +97,7 @@ def convert(
         return _existing_table(store, mode)
     folder = open_folder(store, conversion.partition_by.names, conversion.partition_strategy)
     metadata = new_metadata(
-        _schema(store, folder.paths, conversion.partition_by),
+        _schema(store, folder, conversion.partition_by),
         conversion.partition_by.names,
         name=conversion.name,
         description=conversion.description,
@@ -110,7 +111,7 @@ def convert(
     change = TableChange(
         "CONVERT",
         {
-            "numFiles": len(folder.paths),
+            "numFiles": len(folder.objects),
             "partitionedBy": list(metadata.partition_columns),
             "collectStats": conversion.collect_stats,
         },
@@ -118,7 +119,7 @@ def convert(
         metadata=metadata,
         features=features,
         versions=requested_versions(conversion.configuration or {}),
-        metrics={"numConvertedFiles": len(folder.paths)},
+        metrics={"numConvertedFiles": len(folder.objects)},
     )
     outcome = change.on(None, store).commit(commit_properties)
     if isinstance(outcome, Conflict):
@@ -132,7 +133,7 @@ def _existing_table(store: ObjectStore, mode: str) -> ChangeResult:
     return ChangeResult(store.root, latest_version(store), None, {"numConvertedFiles": 0})
 
 
-def _schema(store: ObjectStore, paths: Sequence[str], partition_by: Schema) -> Schema:
+def _schema(store: ObjectStore, folder: ConversionFolder, partition_by: Schema) -> Schema:
     """The columns of all files, nullable, and then the partition columns.
 
     If a column of a file has the name of a partition column, the column is left out. The table takes the values from
@@ -148,9 +149,10 @@ def _schema(store: ObjectStore, paths: Sequence[str], partition_by: Schema) -> S
             return merge(Schema([]), nullable(data_columns)).to_json()
 
     schemas: dict[str, str] = {}  # usually one
-    for path, text in zip(paths, map_requests(store, columns, paths), strict=True):
-        schemas.setdefault(text, path)
-    first = paths[0]
+    for paths in folder.paths():
+        for path, text in zip(paths, map_requests_ahead(store, columns, paths), strict=True):
+            schemas.setdefault(text, path)
+    first = next(iter(schemas.values()))
     merged = Schema([])
     for text, path in schemas.items():
         with _errors_of(path, store):
@@ -203,14 +205,19 @@ def _files(folder: ConversionFolder, target: WriteTarget, *, collect_stats: bool
     """The files table of the folder, with statistics from the footers."""
     store = target.store
     statistics = FooterStatistics(store, target.layout, indexed_leaves(target))
-    texts = map_requests(store, statistics.of, folder.paths) if collect_stats else [None] * len(folder.paths)
-    values = values_of_existing(folder.folder_values, target)
-    return files_table(
-        [
-            NewFile(file_paths.encode(path), values[number], size, modified, text)
-            for path, number, size, modified, text in zip(
-                folder.paths, folder.folder_numbers, folder.sizes, folder.times, texts, strict=True
-            )
-        ],
-        data_change=True,
+    values = column(values_of_existing(folder.folder_values, target), STRING_MAP)
+    count = len(folder.objects)
+    columns = {
+        "path": pa.chunked_array([strings([file_paths.encode(path) for path in paths]) for paths in folder.paths()]),
+        "partitionValues": values.take(folder.folder_numbers),
+        "size": folder.objects["size"],
+        "modificationTime": folder.objects["modified"],
+        "dataChange": pa.repeat(literal(True, pa.bool_()), count),
+    }
+    if collect_stats:
+        columns["stats"] = pa.chunked_array(
+            [strings(map_requests(store, statistics.of, paths)) for paths in folder.paths()]
+        )
+    return pa.Table.from_arrays(
+        [columns.get(field.name, pa.nulls(count, field.type)) for field in FILE_SCHEMA], schema=FILE_SCHEMA
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -20,23 +20,26 @@ from lakehouse_lib.store import ObjectStore
 PartitionStrategy = Literal["hive", "directory"]
 
 _SHOWN = 10
+_PATHS_AT_ONCE = 1 << 12
 
 
 class ConversionFolder(NamedTuple):
     """The Parquet files of a folder, sorted by path.
 
     Attributes:
-        paths, sizes, times: for each file, the store path, the size in bytes, and the modification time in ms since
-            the epoch.
+        objects: the files (OBJECT_SCHEMA).
         folder_numbers: for each file, the index of its folder in ``folder_values``.
         folder_values: for each folder, the text of each partition value by column; None: null.
     """
 
-    paths: list[str]
-    sizes: list[int]
-    times: list[int]
-    folder_numbers: list[int]
+    objects: pa.Table
+    folder_numbers: pa.Array
     folder_values: list[dict[str, str | None]]
+
+    def paths(self) -> Iterator[list[str]]:
+        """The store paths of the files, as lists of at most 4,096 paths."""
+        for start in range(0, len(self.objects), _PATHS_AT_ONCE):
+            yield self.objects["path"].slice(start, _PATHS_AT_ONCE).to_pylist()
 
 
 def open_folder(store: ObjectStore, columns: Sequence[str], strategy: PartitionStrategy) -> ConversionFolder:
@@ -78,10 +81,8 @@ def open_folder(store: ObjectStore, columns: Sequence[str], strategy: PartitionS
         )
     folders = pc.replace_substring_regex(objects["path"], r"/?[^/]*$", "").combine_chunks().dictionary_encode()
     return ConversionFolder(
-        objects["path"].to_pylist(),
-        objects["size"].to_pylist(),
-        objects["modified"].to_pylist(),
-        folders.indices.to_pylist(),
+        objects,
+        folders.indices,
         [_values(folder, columns, strategy, table) for folder in folders.dictionary.to_pylist()],
     )
 

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakehouse_lib.arrow.values import flags_of
+from lakehouse_lib.arrow.values import bools, flags_of
 from lakehouse_lib.engine.base import Engine
 from lakehouse_lib.engine.parquet.surplus_columns import SurplusTask, find_surplus
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.features import row_tracking
-from lakehouse_lib.operations.files import partition_codes
+from lakehouse_lib.operations.files import file_shares, partition_codes
 from lakehouse_lib.operations.optimize.compact import CompactPlan, rewrite_bins
 from lakehouse_lib.operations.optimize.rewrite import run_with_replanning
 from lakehouse_lib.operations.partition_predicate import check_partition_predicate
@@ -21,9 +21,6 @@ from lakehouse_lib.operations.results import ChangeResult
 from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import Snapshot
 from lakehouse_lib.transaction.commit_properties import CommitProperties
-
-#: The most files of a task that reads footers.
-_MOST_FILES = 1_000
 
 
 def plan_purge(snapshot: Snapshot, engine: Engine, predicate: Predicate | None = None) -> CompactPlan:
@@ -40,21 +37,20 @@ def plan_purge(snapshot: Snapshot, engine: Engine, predicate: Predicate | None =
     files = snapshot.prune(predicate)
     is_purged = flags_of(pc.is_valid(files["deletionVector"]))
     if snapshot.layout.mapping != "none":  # without column mapping, no column can be dropped
-        surplus = _paths_with_surplus(snapshot, engine, files["path"].filter(pa.array(~is_purged)))
+        surplus = _paths_with_surplus(snapshot, engine, files.select(["path"]).filter(bools(~is_purged)))
         is_purged = is_purged | flags_of(pc.is_in(files["path"], value_set=surplus))
     rows = np.flatnonzero(is_purged)
     partitions = len(np.unique(partition_codes(files, snapshot.layout)[rows]))
     return CompactPlan(len(files), files, tuple(np.array([row]) for row in rows), partitions)
 
 
-def _paths_with_surplus(snapshot: Snapshot, engine: Engine, paths: pa.ChunkedArray) -> pa.Array:
-    """The log paths, among ``paths``, of the files with a column that the table does not have."""
+def _paths_with_surplus(snapshot: Snapshot, engine: Engine, files: pa.Table) -> pa.Array:
+    """The log paths of the files with a column that the table does not have; ``files`` has the column ``path``."""
     names = (snapshot.configuration.get(key) for key in row_tracking.COLUMN_PROPERTIES)
     materialized = frozenset(name for name in names if name is not None)
-    share = max(1, min(_MOST_FILES, -(-len(paths) // (4 * engine.parallelism))))
     tasks = [
-        SurplusTask(snapshot.store, snapshot.layout, materialized, paths.slice(start, share))
-        for start in range(0, len(paths), share)
+        SurplusTask(snapshot.store, snapshot.layout, materialized, share["path"])
+        for share in file_shares(files, engine.parallelism)
     ]
     return engine.run(find_surplus, tasks)["path"].combine_chunks() if tasks else pa.array([], pa.string())
 

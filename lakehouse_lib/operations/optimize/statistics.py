@@ -22,6 +22,7 @@ from lakehouse_lib.engine.parquet.footer import FooterStatistics
 from lakehouse_lib.engine.parquet.writer import indexed_leaves
 from lakehouse_lib.expressions import Predicate
 from lakehouse_lib.json_text import parse_json
+from lakehouse_lib.operations.files import file_shares
 from lakehouse_lib.operations.optimize.file_update import FileUpdate
 from lakehouse_lib.operations.partition_predicate import check_partition_predicate
 from lakehouse_lib.operations.replanning import commit_change
@@ -44,8 +45,6 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import map_requests
 from lakehouse_lib.transaction.commit_properties import CommitProperties
 
-#: The most files of a task.
-_MOST_FILES = 1_000
 #: Files whose statistics are parsed at once.
 _FILES_AT_ONCE = 1 << 16
 
@@ -164,10 +163,9 @@ def statistics_of(snapshot: Snapshot, files: pa.Table, indexed: StatisticsColumn
         indexed: the columns that get statistics, by physical names.
     """
     chosen = files.select(["path", "stats", "deletionVector"])
-    share = max(1, min(_MOST_FILES, -(-len(files) // (4 * engine.parallelism))))
     tasks = [
-        StatisticsTask(snapshot.store, snapshot.layout, indexed, chosen.slice(start, share))
-        for start in range(0, len(files), share)
+        StatisticsTask(snapshot.store, snapshot.layout, indexed, share)
+        for share in file_shares(chosen, engine.parallelism)
     ]
     return engine.run(read_statistics, tasks)
 
