@@ -20,7 +20,7 @@ from lakehouse_lib.fleet.planner.verbs import Verb
 from lakehouse_lib.fleet.runs import RunRecord, StepRecord
 from lakehouse_lib.fleet.step_run import run_step
 from lakehouse_lib.fleet.work_order import WorkOrder
-from lakehouse_lib.log import clock
+from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.progress import OnProgress
 from lakehouse_lib.snapshot import load_snapshot
 from lakehouse_lib.store import ObjectStore, open_store
@@ -64,10 +64,11 @@ def maintain_table(
 ) -> list[StepRecord]:
     """Carry out a work order on the latest version of its table, and record each step.
 
-    The steps are planned again, because the table may have changed. A step that is no longer due is left out. If a step
-    has made a commit, ``checkpoint``, ``vacuum`` and ``cleanup`` are run at the end, too, if they are due and permitted
-    by the policy. Those that were due before, and are not in the order, are not run: the plan has deferred them. After
-    a failed step, the run continues.
+    The steps are planned again, because the table may have changed. A step is planned once more after another step or a
+    commit of another writer, so that its prediction is that of the step alone. A step that is no longer due is left
+    out. If a step has made a commit, ``checkpoint``, ``vacuum`` and ``cleanup`` are run at the end, too, if they are
+    due and permitted by the policy. Those that were due before, and are not in the order, are not run: the plan has
+    deferred them. After a failed step, the run continues.
 
     Args:
         engine: makes the engine; called before the first step that reads data files.
@@ -91,10 +92,15 @@ def maintain_table(
 
     before_deletion = None if record is None else record.deleted_files.writer(order.table, order.run)
 
-    def run(step: Step) -> StepRecord:
-        entry = step_record(order.run, order.planned_at, step)
-        on_progress = None if observer is None else observer(step)
-        return run_step(entry, step, table.store, engine, before_deletion, on_progress)
+    def run(steps: Sequence[Step], limits: Mapping[Verb, int | None], corrections: Corrections) -> None:
+        planned_after = len(entries)
+        for planned in steps:
+            is_current = len(entries) == planned_after and _is_current(planned, table)
+            step = planned if is_current else _again(planned, limits.get(planned.verb), table, corrections)
+            if step is not None:
+                entry = step_record(order.run, order.planned_at, step)
+                on_progress = None if observer is None else observer(step)
+                note(run_step(entry, step, table.store, engine, before_deletion, on_progress))
 
     with ExitStack() as stack:
         try:
@@ -106,11 +112,9 @@ def maintain_table(
         except DeltaError as error:
             note(failed_plan(order.run, order.planned_at, table.name, error))
             return entries
-        for step in steps:
-            note(run(step))
+        run(steps, order.limits, corrections)
         if any(entry.version is not None for entry in entries):
-            for step in _upkeep(table, corrections, deferred):
-                note(run(step))
+            run(_upkeep(table, corrections, deferred), {}, corrections)
     return entries
 
 
@@ -164,24 +168,42 @@ def _due_steps(
     order: WorkOrder, table: MaintainedTable, corrections: Corrections
 ) -> tuple[list[Step], frozenset[Verb]]:
     """The steps of the order that are still due, within its limits, and the verbs of upkeep that the order defers."""
-    verbs = tuple(verb for verb in table.policy.verbs if verb in order.limits or verb in _UPKEEP)
-    steps, deferred = [], set[Verb]()
-    for step in steps_of(table.name, load_snapshot(table.store), replace(table.policy, verbs=verbs), corrections):
-        if step.verb not in order.limits:
-            deferred.add(step.verb)
-            continue
-        limit = order.limits[step.verb]
-        part = step if limit is None or not step.bytes else part_reading(step, limit)
-        if part is not None:
-            steps.append(part)
-    return steps, frozenset(deferred)
+    due = _steps(table, corrections, {*order.limits, *_UPKEEP})
+    parts = [_within(step, order.limits[step.verb]) for step in due if step.verb in order.limits]
+    deferred = frozenset(step.verb for step in due if step.verb not in order.limits)
+    return [part for part in parts if part is not None], deferred
+
+
+def _is_current(step: Step, table: MaintainedTable) -> bool:
+    """Whether the step was planned from the latest version."""
+    try:
+        return latest_version(table.store) == step.read_version
+    except DeltaError:
+        return False
+
+
+def _again(step: Step, limit: int | None, table: MaintainedTable, corrections: Corrections) -> Step | None:
+    """The step as planned from the latest version; None: it is not due. If planning fails, the step stays."""
+    try:
+        return next((_within(due, limit) for due in _steps(table, corrections, {step.verb})), None)
+    except DeltaError:
+        return step  # it fails, too, and its record has the error
+
+
+def _within(step: Step, limit: int | None) -> Step | None:
+    """The parts of a step for which at most ``limit`` bytes are read; None: no part is within the limit."""
+    return step if limit is None or not step.bytes else part_reading(step, limit)
+
+
+def _steps(table: MaintainedTable, corrections: Corrections, verbs: Collection[Verb]) -> list[Step]:
+    """The steps with these verbs that the policy permits, planned from the latest version."""
+    policy = replace(table.policy, verbs=tuple(verb for verb in table.policy.verbs if verb in verbs))
+    return steps_of(table.name, load_snapshot(table.store), policy, corrections)
 
 
 def _upkeep(table: MaintainedTable, corrections: Corrections, deferred: Collection[Verb]) -> list[Step]:
-    verbs = tuple(verb for verb in table.policy.verbs if verb in _UPKEEP and verb not in deferred)
-    policy = replace(table.policy, verbs=verbs)
     try:
-        return steps_of(table.name, load_snapshot(table.store), policy, corrections)
+        return _steps(table, corrections, {*_UPKEEP} - {*deferred})
     except DeltaError as error:
         logger.warning("%s: the upkeep after the run is left for the next run: %s", table.name, error)
         return []

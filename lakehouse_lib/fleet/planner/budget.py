@@ -14,7 +14,7 @@ class Budget:
 
     Attributes:
         bytes: the bytes that the run reads and writes, by prediction; None: no limit.
-        seconds: the predicted duration of the run; None: no limit.
+        seconds: the predicted duration of the steps, without the start of the engine; None: no limit.
 
     Raises:
         InvalidArgumentError: a limit is not positive.

@@ -113,13 +113,22 @@ def part_within(step: Step, bytes_left: float, seconds_left: float) -> Step | No
         corrected = (read * factors.get("bytes_read", 1.0)).astype(np.int64)
         return corrected + (written * factors.get("bytes_written", 1.0)).astype(np.int64)
 
-    # A part is left out if it exceeds the limit, or reads as many bytes as such a part: ``part_reading`` has only a
-    # limit for the bytes to read, and with this limit it must not choose a part that exceeds the budget.
-    too_large = parts.bytes_read[totals(parts.bytes_read, parts.bytes_written) > limit]
-    fits = parts.bytes_read < too_large.min(initial=np.iinfo(np.int64).max)
-    order = in_turn(parts.files_removed, parts.bytes_read, parts.oldest, fits)
-    read, written = np.cumsum(parts.bytes_read[order]), np.cumsum(parts.bytes_written[order])
-    return part_reading(step, int(read[totals(read, written) <= limit].max(initial=0)))
+    def part_with(most_read: int) -> Step | None:
+        """The step with the parts that fit together, if at most ``most_read`` bytes are read."""
+        fits = (sizes <= limit) & (parts.bytes_read <= most_read)
+        order = in_turn(parts.files_removed, parts.bytes_read, parts.oldest, fits)
+        read, written = np.cumsum(parts.bytes_read[order]), np.cumsum(parts.bytes_written[order])
+        within = (totals(read, written) <= limit) & (read <= most_read)
+        return part_reading(step, int(read[within].max(initial=0)))
+
+    sizes = totals(parts.bytes_read, parts.bytes_written)
+    unlimited = np.iinfo(np.int64).max
+    part = part_with(unlimited)
+    if part is None or part.bytes <= limit:
+        return part
+    # The verb has only a limit of the bytes to read, by which it has chosen a part that exceeds the budget. So the
+    # limit must be below each of these parts.
+    return part_with(int(parts.bytes_read[sizes > limit].min(initial=unlimited)) - 1)
 
 
 def part_reading(step: Step, max_bytes: int) -> Step | None:

@@ -57,10 +57,8 @@ def test_a_maintained_fleet_has_nothing_to_do(tmp_path: Path) -> None:
     record = record_of(tmp_path)
     entries = maintain(tables, Budget(), ArrowEngine, record)
     assert {(entry.table, entry.verb): entry.status for entry in entries} == {
-        ("small", "optimize"): "done",
-        ("small", "checkpoint"): "done",
+        ("small", "optimize"): "done",  # whose commit has written the checkpoint that was planned, too
         ("sorted", "z_order"): "done",
-        ("sorted", "checkpoint"): "done",
     }
     after = [DeltaTable(table.store.root).to_pyarrow_table().sort_by("id") for table in tables]
     assert after == before
@@ -73,7 +71,7 @@ def test_a_maintained_fleet_has_nothing_to_do(tmp_path: Path) -> None:
     engines: list[object] = []
     assert maintain(tables, Budget(), lambda: engines.append(None) or ArrowEngine(), record) == []  # type: ignore[func-returns-value]
     assert engines == []
-    assert DeltaTable(tmp_path / "records/runs").to_pyarrow_table().num_rows == 4
+    assert DeltaTable(tmp_path / "records/runs").to_pyarrow_table().num_rows == 2
 
 
 @pytest.mark.slow
@@ -104,7 +102,7 @@ def test_small_files_in_the_order_of_a_column_are_merged_and_not_z_ordered(tmp_p
         deltalake.write_deltalake(root, pa.table({"id": range(first, first + 500)}), mode="append")
     tables, record = [table_of(root, cluster_by=("id",))], record_of(tmp_path)
     entries = maintain(tables, Budget(), ArrowEngine, record)
-    assert {entry.verb for entry in entries} == {"optimize", "checkpoint"}
+    assert [entry.verb for entry in entries] == ["optimize"]
     assert deltalake.DeltaTable(root).to_pyarrow_table().sort_by("id")["id"].to_pylist() == list(range(10_000))
     assert len(deltalake.DeltaTable(root).file_uris()) == 1
     assert plan_fleet(tables, Budget(), record).plan.steps == ()
@@ -260,12 +258,9 @@ def test_a_step_without_a_measured_effect_is_recorded_as_done(tmp_path: Path, mo
 
     monkeypatch.setattr(step_run, "query_cost", fail)
     entries = maintain([table], Budget(), ArrowEngine, record)
-    assert [(entry.verb, entry.status, entry.error) for entry in entries] == [
-        ("z_order", "done", None),
-        ("checkpoint", "done", None),
-    ]
+    assert [(entry.verb, entry.status, entry.error) for entry in entries] == [("z_order", "done", None)]
     assert (entries[0].version, entries[0].measured) == (20, None)
-    assert [run.verb for run in record.finished(int(time.time() * 1000))] == ["checkpoint"]
+    assert record.finished(int(time.time() * 1000)) == []
     assert plan_fleet([table], Budget(), record).plan.steps == ()
 
 
@@ -273,11 +268,7 @@ def test_a_rewrite_makes_its_own_upkeep_due(tmp_path: Path) -> None:
     own = {"retention_hours": 0, "enforce_retention": False, "payback_queries": 1e9}
     root = made(tmp_path / "t")
     entries = maintain([table_of(root, **own)], Budget(), ArrowEngine, record_of(tmp_path))
-    assert [(entry.verb, entry.status) for entry in entries][:3] == [
-        ("optimize", "done"),
-        ("checkpoint", "done"),
-        ("vacuum", "done"),
-    ]
+    assert [(entry.verb, entry.status) for entry in entries] == [("optimize", "done"), ("vacuum", "done")]
     assert len(list(root.glob("*.parquet"))) == 1
 
 

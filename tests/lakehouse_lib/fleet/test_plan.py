@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +45,41 @@ def test_parts_are_within_the_budget_and_are_chosen_again_by_the_bytes_to_read(
     assert part.bytes <= left
     assert part.predicted.seconds <= seconds * (1 + 1e-9)
     assert part_reading(step, part.arguments["max_bytes"]) == part
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.integers(1, 9), st.sampled_from([0, 9]), st.integers(0, 3)), min_size=3, max_size=6),
+            st.sampled_from([1.0, 0.3, 2.5]),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(1, 30),
+    st.none() | st.floats(0.1, 4),
+)
+def test_a_plan_never_exceeds_its_budget(
+    tables: list[tuple[list[tuple[int, int, int]], float, bool]], limit: int, seconds: float | None
+) -> None:
+    """Before, a limit of the bytes to read could also choose a part that was too large by the bytes to write."""
+    candidates = []
+    for number, (sizes, factor, has_parts) in enumerate(tables):
+        read, written, oldest = (list(column) for column in zip(*sizes, strict=True))
+        step = replace(rewrite(parts_of(read, [*map(min, read, written)], oldest), factor), table=str(number))
+        candidates.append(Candidate(step if has_parts else replace(step, parts=None)))
+    candidates.append(Candidate(Step("t", "vacuum", 0, {}, "", Effect(files_removed=1, seconds=0.05))))
+    plan = choose(candidates, Budget(limit, seconds), 0)
+    assert sum(step.bytes for step in plan.steps) <= limit
+    assert sum(step.predicted.seconds for step in plan.steps) <= (seconds or math.inf) * (1 + 1e-9)
+
+
+def test_a_limit_of_the_bytes_to_read_chooses_no_part_that_exceeds_the_budget() -> None:
+    """Before, the limit of 8 bytes for the second and third part chose the first, which reads and writes 12."""
+    part = part_within(rewrite(parts_of([6, 4, 4], [6, 0, 0], [0, 1, 1])), 10, 1e9)
+    assert part is not None
+    assert (part.bytes, part.arguments["max_bytes"]) == (4, 4)
 
 
 def test_a_plan_stays_within_its_budget_and_has_the_steps_without_bytes() -> None:

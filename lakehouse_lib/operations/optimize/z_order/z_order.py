@@ -9,7 +9,7 @@ Z-order curve.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -64,6 +64,7 @@ def z_order(
     writer_properties: WriterProperties | None = None,
     commit_properties: CommitProperties | None = None,
     on_progress: OnProgress | None = None,
+    on_commit: Callable[[Rewrite], None] | None = None,
 ) -> ChangeResult:
     """Rewrite files so that rows with near values in ``columns`` are in the same file.
 
@@ -92,6 +93,7 @@ def z_order(
         min_commit_interval: seconds. Finished partitions are committed when this time has passed since the last commit,
             and at the end, so that a killed run does not lose them; see ``compact``. None: one commit at the end.
         on_progress: called when a task has read old files, and when a task has written a new file.
+        on_commit: called after each commit, with the files that it has removed and added.
 
     Returns:
         The metrics of ``compact``, ``numFilesAlreadyClustered`` (of the considered files) and ``zOrderBy``.
@@ -155,6 +157,8 @@ def z_order(
         ):
             committed = versions
             done.append(rewrite)
+            if on_commit is not None:
+                on_commit(rewrite)
             writing.save_trees(plan.runs, rewrite)
         if counter is not None:
             counter.finish()
