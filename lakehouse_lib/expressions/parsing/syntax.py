@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
-from sqlglot import Dialect, exp
+from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, UnsupportedError
 
 from lakehouse_lib.errors import InvalidPredicateError
+from lakehouse_lib.expressions.parsing.dialect import DIALECT, PARSER, unknown_types
 
-#: Functions that sqlglot would write as others (``LOG(10, x)``, ``SIZE(a)``), whose values differ.
-_AS_WRITTEN = ("ARRAY_SIZE", "COLLATE", "LOG10", "LOG2", "PARSE_JSON")
-#: Functions that sqlglot writes as operators; Spark's operators have another precedence than a call.
-_AS_OPERATORS = ("ILIKE", "LIKE", "MOD", "REGEXP_LIKE", "RLIKE")
 #: Operations whose operands depend on precedence.
 _OPERATIONS = (exp.Binary, exp.Between, exp.BitwiseNot, exp.In, exp.Neg, exp.Not)
 #: Operations of one precedence: the left operand needs no parentheses, however long the chain is.
 _CHAINS = ((exp.Add, exp.Sub), (exp.Mul, exp.Div, exp.Mod), exp.And, exp.Or, exp.DPipe)
-
-
-def _in_parentheses(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A builder of a call's tree, with parentheses around the tree."""
-    return lambda arguments: exp.Paren(this=build(arguments))
-
-
-_DIALECT = Dialect.get_or_raise("spark")
-_PARSER = type(
-    "_Parser",
-    (_DIALECT.parser_class,),
-    {
-        "FUNCTIONS": {
-            name: _in_parentheses(build) if name in _AS_OPERATORS else build
-            for name, build in _DIALECT.parser_class.FUNCTIONS.items()
-            if name not in _AS_WRITTEN
-        }
-    },
-)
-#: The names of functions that need no parentheses, such as ``CURRENT_DATE``.
-BARE_FUNCTIONS = frozenset(kind.name for kind in _DIALECT.parser_class.NO_PAREN_FUNCTIONS)
 
 # sqlglot logs parts of the text, which may have personal values.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
@@ -51,17 +26,18 @@ def tokens_of(sql: str) -> Any:
     Raises:
         SqlglotError: the text is not valid SQL.
     """
-    return _DIALECT.tokenize(sql)
+    return DIALECT.tokenize(sql)
 
 
 def tree_of(sql: str) -> Any:
     """The syntax tree of a condition or an expression.
 
     Raises:
+        InvalidPredicateError: Spark lacks a type.
         SqlglotError, RecursionError: the text is not valid SQL.
     """
     try:
-        trees = _PARSER(dialect=_DIALECT).parse_into(exp.Condition, tokens_of(sql), sql)
+        trees = PARSER(dialect=DIALECT).parse_into(exp.Condition, tokens_of(sql), sql)
     except (SqlglotError, RecursionError):
         raise
     except Exception as error:  # sqlglot reads arguments that a call lacks
@@ -71,6 +47,10 @@ def tree_of(sql: str) -> Any:
         raise ParseError("expected one expression")
     if any(part.error_messages() for part in tree.find_all(exp.Func, exp.Binary)):
         raise ParseError("a call lacks an argument")
+    for name in unknown_types(tree):
+        raise InvalidPredicateError(
+            f"the type {name} is not supported", hint="Use a type that tables have, such as TIMESTAMP, DATE or STRING"
+        )
     for part in list(tree.find_all(exp.Add)):
         # INTERVAL 1 DAY 2 HOURS is a sum of intervals, which sqlglot would write without parentheses.
         is_sum = isinstance(part.this, exp.Interval) and isinstance(part.expression, exp.Interval | exp.Add)
@@ -106,7 +86,7 @@ def text_of(tree: Any) -> str:
         InvalidPredicateError: sqlglot cannot write a call as Spark's SQL.
     """
     try:
-        return str(tree.sql(dialect=_DIALECT, unsupported_level=ErrorLevel.RAISE))
+        return str(tree.sql(dialect=DIALECT, unsupported_level=ErrorLevel.RAISE))
     except RecursionError:
         raise
     except Exception as error:  # the text would lose an argument, such as the format of to_char, or a call lacks one

@@ -43,6 +43,7 @@ AS rows(id, x, s, b, n, a)"""
         ("log10(x) = 3", [1]),
         ("log2(x) = 3", [7]),
         ("array_size(a) = 1", [1]),
+        ("n = CAST('2024-01-10 04:00:00+04:00' AS TIMESTAMP WITHOUT TIME ZONE)", [7]),
     ],
 )
 def test_spark_reads_the_same_expression(spark: Any, sql: str, expected: list[int]) -> None:
