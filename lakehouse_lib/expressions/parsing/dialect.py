@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from sqlglot import Dialect, exp
+from sqlglot.tokens import TokenType
 
 #: Functions that sqlglot would write as others (``LOG(10, x)``, ``SIZE(a)``), whose values differ.
 _AS_WRITTEN = ("ARRAY_SIZE", "COLLATE", "LOG10", "LOG2", "PARSE_JSON")
 #: Functions that sqlglot writes as operators; Spark's operators have another precedence than a call.
-_AS_OPERATORS = ("ILIKE", "LIKE", "MOD", "REGEXP_LIKE", "RLIKE")
+_AS_OPERATORS = ("ILIKE", "LIKE", "MOD", "REGEXP_LIKE", "RLIKE", "SHIFTLEFT", "SHIFTRIGHT")
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
+_PREDICATES = (exp.Between, exp.Escape, exp.ILike, exp.In, exp.Is, exp.Like, exp.NullSafeNEQ, exp.RegexpLike)
+#: The operators of Spark, from those that bind weakest; operators in one group are read from left to right.
+_PRECEDENCE: tuple[tuple[Any, ...], ...] = (
+    (exp.Or,),
+    (exp.And,),
+    (exp.Not,),
+    _PREDICATES,
+    _COMPARISONS,
+    (exp.BitwiseOr,),
+    (exp.BitwiseXor,),
+    (exp.BitwiseAnd,),
+    (exp.BitwiseLeftShift, exp.BitwiseRightShift),
+    (exp.Add, exp.Sub, exp.DPipe),
+    (exp.Mul, exp.Div, exp.IntDiv, exp.Mod),
+    (exp.BitwiseNot, exp.Neg),
+    (exp.Collate,),
+)
+_LEVELS = {kind: level for level, kinds in enumerate(_PRECEDENCE) for kind in kinds}
 #: The names of Spark's types, without TIME, which sqlglot writes as TIMESTAMP.
 TYPE_NAMES = frozenset(
     [
@@ -43,7 +64,49 @@ _BASE = DIALECT.parser_class
 
 def _in_parentheses(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A builder of a call's tree, with parentheses around the tree."""
-    return lambda arguments: exp.Paren(this=build(arguments))
+    return lambda arguments: parenthesized(build(arguments))
+
+
+def parenthesized(tree: Any) -> Any:
+    """A tree in parentheses. sqlglot's own parentheses have no mark: they show how it reads a text without them."""
+    parentheses = exp.Paren(this=tree)
+    parentheses.meta["is_explicit"] = True
+    return parentheses
+
+
+def _parse_paren(parser: Any) -> Any:
+    """The expression in parentheses at the parser's position."""
+    tree = _BASE._parse_paren(parser)
+    if isinstance(tree, exp.Paren):
+        tree.meta["is_explicit"] = True
+    return tree
+
+
+def _plus(parser: Any) -> Any:
+    """The operand after a plus sign, with a mark if it is not a number. Spark converts it: +'1' is the number 1."""
+    is_number = _is_number_next(parser)
+    operand = parser._parse_unary()
+    if operand is not None and not (is_number and isinstance(operand, exp.Literal)):
+        operand.meta["has_plus_sign"] = True
+    return operand
+
+
+def _minus(parser: Any) -> Any:
+    """The negative of the operand after a minus sign. The sign is a part of a number: -1::string is '-1'."""
+    is_number = _is_number_next(parser)
+    operand = number = parser._parse_unary()
+    while is_number and not isinstance(number, exp.Literal):
+        number = number.this
+    if number is operand:
+        return parser.expression(exp.Neg(this=operand))
+    # 1.5BD is TRY_CAST('1.5' AS DECIMAL(2, 1)).
+    negative = exp.Literal.string(f"-{number.name}") if number.is_string else exp.Neg(this=number.copy())
+    number.replace(negative)
+    return operand
+
+
+def _is_number_next(parser: Any) -> bool:
+    return parser._curr.token_type in (TokenType.NUMBER, TokenType.DOT)
 
 
 def _parse_types(parser: Any, *arguments: Any, **options: Any) -> Any:
@@ -72,6 +135,12 @@ PARSER = type(
             for name, build in _BASE.FUNCTIONS.items()
             if name not in _AS_WRITTEN
         },
+        # In Spark, these operators have one precedence, and so do all comparisons.
+        "TERM": {**_BASE.TERM, TokenType.DPIPE: partial(exp.DPipe, safe=not DIALECT.STRICT_STRING_CONCAT)},
+        "COMPARISON": {**_BASE.COMPARISON, **_BASE.EQUALITY},
+        "EQUALITY": {},
+        "UNARY_PARSERS": {**_BASE.UNARY_PARSERS, TokenType.PLUS: _plus, TokenType.DASH: _minus},
+        "_parse_paren": _parse_paren,
         "_parse_types": _parse_types,
     },
 )
@@ -82,3 +151,35 @@ BARE_FUNCTIONS = frozenset(kind.name for kind in _BASE.NO_PAREN_FUNCTIONS)
 def unknown_types(tree: Any) -> list[str]:
     """The names of types in a tree that Spark lacks, or that sqlglot would write as another type."""
     return [kind.meta["unknown_name"] for kind in tree.find_all(exp.DataType) if "unknown_name" in kind.meta]
+
+
+def has_plus_sign(tree: Any) -> bool:
+    """Whether a plus sign precedes an operand that is not a number."""
+    return any("has_plus_sign" in part.meta for part in tree.walk())
+
+
+def misread_operations(tree: Any) -> Iterator[Any]:
+    """The operations of a parsed tree of which Spark may read another operand, for lack of parentheses."""
+    for operation in tree.find_all(*_LEVELS):
+        if isinstance(operation.parent, exp.TsOrDsAdd):  # sqlglot reads date_sub(d, n) as date_add(d, n * -1)
+            continue
+        level = _LEVELS[type(operation)]
+        for key in ("this", "expression", "low", "high"):
+            operand = operation.args.get(key)
+            while isinstance(operand, exp.Paren) and "is_explicit" not in operand.meta:
+                operand = operand.this
+            if type(operand) in _LEVELS and not _is_operand(operation, level, operand, is_first=key == "this"):
+                yield operation
+                break
+
+
+def _is_operand(operation: Any, level: int, operand: Any, *, is_first: bool) -> bool:
+    """Whether Spark reads an operation without parentheses as the operand of another."""
+    if isinstance(operation, exp.Escape):  # of a LIKE
+        return True
+    if isinstance(operation, _PREDICATES):
+        return _LEVELS[type(operand)] > level
+    if isinstance(operation, _COMPARISONS) and isinstance(operand, exp.NullSafeEQ):
+        return False  # a <=> b, or a IS NOT DISTINCT FROM b, which binds weaker
+    is_unary = isinstance(operation, exp.Not | exp.Neg | exp.BitwiseNot)
+    return _LEVELS[type(operand)] >= level if is_first or is_unary else _LEVELS[type(operand)] > level

@@ -89,7 +89,7 @@ def name_parts(text: str) -> list[str]:
     """The parts of a column's name in SQL, such as ``t.x``; empty: the text is not a name."""
     try:
         tree = parse_name(text)
-    except (SqlglotError, RecursionError):
+    except (SqlglotError, InvalidPredicateError, RecursionError):
         return []
     return parts_of(tree) if isinstance(tree, exp.Column) else []
 

@@ -9,7 +9,14 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, UnsupportedError
 
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.expressions.parsing.dialect import DIALECT, PARSER, unknown_types
+from lakehouse_lib.expressions.parsing.dialect import (
+    DIALECT,
+    PARSER,
+    has_plus_sign,
+    misread_operations,
+    parenthesized,
+    unknown_types,
+)
 
 #: Operations whose operands depend on precedence.
 _OPERATIONS = (exp.Binary, exp.Between, exp.BitwiseNot, exp.In, exp.Neg, exp.Not)
@@ -33,7 +40,7 @@ def tree_of(sql: str) -> Any:
     """The syntax tree of a condition or an expression.
 
     Raises:
-        InvalidPredicateError: Spark lacks a type.
+        InvalidPredicateError: Spark lacks a type, or would read an operator with other operands.
         SqlglotError, RecursionError: the text is not valid SQL.
     """
     try:
@@ -56,6 +63,15 @@ def tree_of(sql: str) -> Any:
         is_sum = isinstance(part.this, exp.Interval) and isinstance(part.expression, exp.Interval | exp.Add)
         if is_sum and isinstance(part.parent, _OPERATIONS):
             _enclose(part)
+    if "+" in sql and has_plus_sign(tree):
+        raise InvalidPredicateError(
+            "it has a plus sign before an operand that is not a number", hint="Leave out the plus sign"
+        )
+    for part in misread_operations(tree):
+        raise InvalidPredicateError(
+            f"Spark may read the operators of {text_of(part)!r} in another order",
+            hint="Write parentheses around operands",
+        )
     return tree
 
 
@@ -69,7 +85,7 @@ def spark_sql(tree: Any) -> str:
     explicit = text_of(_with_parentheses(tree))
     try:
         is_same = explicit == sql or _without_parentheses(sql) == _without_parentheses(explicit)
-    except SqlglotError:
+    except (SqlglotError, InvalidPredicateError):
         is_same = False
     if not is_same:
         raise InvalidPredicateError(
@@ -111,7 +127,7 @@ def _with_parentheses(tree: Any) -> Any:
 
 def _enclose(part: Any) -> None:
     """Put parentheses around a part of a tree."""
-    parentheses = exp.Paren()
+    parentheses = parenthesized(None)
     part.replace(parentheses)
     parentheses.set("this", part)
 

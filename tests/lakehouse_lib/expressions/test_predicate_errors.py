@@ -28,6 +28,7 @@ SCHEMA = Schema(
     [
         ("", "is not a SQL condition"),
         ("x =", "syntax error"),
+        ("x = -", "syntax error"),
         ("x = 1; DROP TABLE y", "syntax error"),
         ("x = 1 GROUP BY y", "syntax error near 'GROUP BY'"),
         ("x AS y", "syntax error"),

@@ -43,6 +43,15 @@ AS rows(id, x, s, b, n, a)"""
         ("log10(x) = 3", [1]),
         ("log2(x) = 3", [7]),
         ("array_size(a) = 1", [1]),
+        ("'9' || id + 1 = 92", [1]),
+        ("id || id - 1 = 10", [1]),
+        ("b = b < b", []),
+        ("b <> b <= b", [1, 7]),
+        ("b = (id = 1) IS NULL", []),
+        ("-1::string = '-1'", [1, 7]),
+        ("-1L::string || id = '-17'", [7]),
+        ("-x < -999.5BD", [1]),
+        ("shiftleft(id, 1) + 1 = 3", [1]),
         ("n = CAST('2024-01-10 04:00:00+04:00' AS TIMESTAMP WITHOUT TIME ZONE)", [7]),
     ],
 )
@@ -50,6 +59,26 @@ def test_spark_reads_the_same_expression(spark: Any, sql: str, expected: list[in
     rows = spark.sql(f"SELECT * FROM {ROWS}")
     for text in (sql, to_spark_sql(parse(sql, SCHEMA))):
         assert sorted(row.id for row in rows.where(text).collect()) == expected
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "b = b BETWEEN FALSE AND b",
+        "b BETWEEN FALSE AND b = b",
+        "b > b NOT IN (TRUE)",
+        "b = s LIKE 'a%'",
+        "b <=> b = b",
+        "id | 1 & id = 1",
+        "id & 1 ^ id | 1 & 1 = 1",
+        "s || 'A' COLLATE UTF8_LCASE = 'aba'",
+        "+s = '1'",
+        "+1::string = '1'",
+    ],
+)
+def test_operators_that_spark_reads_in_another_order_are_refused(sql: str) -> None:
+    with pytest.raises(InvalidPredicateError, match=r"Write parentheses|Leave out the plus sign"):
+        parse(sql, SCHEMA)
 
 
 def test_functions_keep_their_names() -> None:
@@ -72,6 +101,10 @@ def test_a_text_with_other_operands_is_refused() -> None:
 
 def test_a_call_without_a_required_argument_is_left_to_spark() -> None:
     assert "SUBSTRING(s)" in to_spark_sql(parse("substring(s) = 'a'", SCHEMA))
+
+
+def test_a_negative_decimal_is_a_literal() -> None:
+    assert to_spark_sql(parse("x > -1.5BD", SCHEMA)) == to_spark_sql(parse("x > -1.5", SCHEMA))
 
 
 def test_literals_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
