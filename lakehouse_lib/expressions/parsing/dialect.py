@@ -9,8 +9,11 @@ from typing import Any
 from sqlglot import Dialect, exp
 from sqlglot.tokens import TokenType
 
-#: Functions that sqlglot would write as others (``LOG(10, x)``, ``SIZE(a)``), whose values differ.
-_AS_WRITTEN = ("ARRAY_SIZE", "COLLATE", "LOG10", "LOG2", "PARSE_JSON")
+#: Functions that sqlglot would write as others (``LOG(10, x)``, ``SIZE(a)``), or without parentheses.
+_AS_WRITTEN = (
+    *("ARRAY_SIZE", "COLLATE", "CURRENT_CATALOG", "LOCALTIME", "LOCALTIMESTAMP", "LOG10", "LOG2", "PARSE_JSON"),
+    "SESSION_USER",
+)
 #: Functions that sqlglot writes as operators; Spark's operators have another precedence than a call.
 _AS_OPERATORS = ("ILIKE", "LIKE", "MOD", "REGEXP_LIKE", "RLIKE", "SHIFTLEFT", "SHIFTRIGHT")
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
@@ -144,8 +147,8 @@ PARSER = type(
         "_parse_types": _parse_types,
     },
 )
-#: The names of functions that need no parentheses, such as ``CURRENT_DATE``.
-BARE_FUNCTIONS = frozenset(kind.name for kind in _BASE.NO_PAREN_FUNCTIONS)
+#: Names that sqlglot does not read as columns: functions without parentheses, such as ``CURRENT_DATE``, and ``FETCH``.
+BARE_WORDS = frozenset(("FETCH", *(kind.name for kind in _BASE.NO_PAREN_FUNCTIONS)))
 
 
 def unknown_types(tree: Any) -> list[str]:

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, InvalidPredicateError, write_deltalake
+from lakehouse_lib.expressions import parse, to_spark_sql
+from lakehouse_lib.schema import Field, Schema
 
 ROWS = pa.table(
     {
@@ -129,3 +131,8 @@ def test_a_column_with_the_name_of_a_function_is_a_column(tmp_path: Path) -> Non
     merger.when_matched_update({"session_user": "s.name"}).execute()
     rows = table.to_pyarrow_table().sort_by("current_date").to_pylist()
     assert [row["session_user"] for row in rows] == ["d", "c"]
+
+
+def test_a_column_fetch_is_an_argument() -> None:
+    schema = Schema([Field("fetch", "string")])
+    assert to_spark_sql(parse("initcap(fetch) = 'A'", schema)) == "((INITCAP(`fetch`)) = 'A')"

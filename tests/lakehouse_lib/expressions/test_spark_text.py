@@ -52,6 +52,9 @@ AS rows(id, x, s, b, n, a)"""
         ("-1L::string || id = '-17'", [7]),
         ("-x < -999.5BD", [1]),
         ("shiftleft(id, 1) + 1 = 3", [1]),
+        ("n < localtimestamp()", [1, 7]),
+        ("current_catalog() = 'spark_catalog'", [1, 7]),
+        ("session_user() IS NULL", []),
         ("n = CAST('2024-01-10 04:00:00+04:00' AS TIMESTAMP WITHOUT TIME ZONE)", [7]),
     ],
 )

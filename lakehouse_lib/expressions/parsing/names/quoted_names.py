@@ -8,7 +8,7 @@ A name that can only be a column is refused if the table does not have this colu
 compare two texts, and be true for every row.
 
 ``current_date`` and the other functions that need no parentheses are columns if the table has a column of that name, as
-in Spark.
+in Spark. So is ``fetch``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sqlglot.tokens import Token, TokenType
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.namespace import MergeNamespace
-from lakehouse_lib.expressions.parsing.dialect import BARE_FUNCTIONS
+from lakehouse_lib.expressions.parsing.dialect import BARE_WORDS
 from lakehouse_lib.expressions.parsing.syntax import tokens_of, tree_of
 from lakehouse_lib.schema import Schema
 
@@ -39,7 +39,7 @@ def parse_condition(sql: str, schema: Schema) -> Any:
     """The syntax tree of a condition or an expression in Spark's dialect.
 
     Args:
-        schema: the columns that may be in double quotes, or have the name of a function.
+        schema: the columns that may be in double quotes, or have a name of ``BARE_WORDS``.
 
     Raises:
         InvalidPredicateError: text in double quotes may also be a column.
@@ -58,17 +58,17 @@ def parse_name(sql: str) -> Any:
 
 
 def with_backquotes(sql: str, schema: Schema) -> str:
-    """The same SQL with backquotes around column names in double quotes and around columns with a function's name.
+    """The same SQL with backquotes around column names in double quotes and around columns with a special name.
 
     Args:
-        schema: the columns that may be in double quotes, or have the name of a function.
+        schema: the columns that may be in double quotes, or have a name of ``BARE_WORDS``.
 
     Raises:
         InvalidPredicateError: text in double quotes may also be a column.
         SqlglotError: the text is not valid SQL.
     """
     sides = schema.schemas.values() if isinstance(schema, MergeNamespace) else [schema]
-    bare = [name for side in sides for name in side.names if name.upper() in BARE_FUNCTIONS]
+    bare = [name for side in sides for name in side.names if name.upper() in BARE_WORDS]
     return _with_backquotes(sql, schema.names, bare)
 
 
