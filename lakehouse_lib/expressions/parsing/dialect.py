@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -35,6 +36,8 @@ _PRECEDENCE: tuple[tuple[Any, ...], ...] = (
     (exp.Collate,),
 )
 _LEVELS = {kind: level for level, kinds in enumerate(_PRECEDENCE) for kind in kinds}
+#: Functions that may have a unit of time as an argument.
+_WITH_UNIT = ("DATEADD", "DATEDIFF", "DATE_ADD", "DATE_DIFF", "DATE_TRUNC", "TIMESTAMPADD", "TIMESTAMPDIFF", "TRUNC")
 #: The names of Spark's types, without TIME, which sqlglot writes as TIMESTAMP.
 TYPE_NAMES = frozenset(
     [
@@ -58,6 +61,17 @@ TYPE_NAMES = frozenset(
 )
 #: Types that may have a length or a number of digits, such as DECIMAL(5, 2).
 _SIZED_TYPES = ("CHAR", "CHARACTER", "DEC", "DECIMAL", "NUMERIC", "VARCHAR")
+#: The units of an INTERVAL in Spark. sqlglot takes more, such as m for minutes.
+_INTERVAL_UNITS = frozenset(
+    unit + plural
+    for unit in (
+        *("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"),
+        *("MILLISECOND", "MICROSECOND", "NANOSECOND"),
+    )
+    for plural in ("", "S")
+)
+#: The text of an interval with one unit, of which sqlglot finds only the number and the unit.
+_INTERVAL_TEXT = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]+)?\s+([a-zA-Z]+)\s*")
 #: The suffixes of numbers, such as 1L, which sqlglot reads as casts to a type.
 _NUMBER_SUFFIXES = frozenset(("BD", "D", "F", "L", "S", "Y"))
 
@@ -112,6 +126,33 @@ def _is_number_next(parser: Any) -> bool:
     return parser._curr.token_type in (TokenType.NUMBER, TokenType.DOT)
 
 
+def _parse_interval_span(parser: Any, number: Any, *arguments: Any, **options: Any) -> Any:
+    """The interval at the parser's position, with its text as ``unknown_unit`` if Spark reads another interval."""
+    start = parser._index
+    interval = _BASE._parse_interval_span(parser, number, *arguments, **options)
+    units = [token.text.upper() for token in parser._tokens[start : parser._index]]
+    if not units and interval.args.get("unit") is not None:  # the unit is in the text: INTERVAL '1 day'
+        match = _INTERVAL_TEXT.fullmatch(number.name)
+        units = [number.name if match is None else match[2].upper()]
+    if not _INTERVAL_UNITS.issuperset(unit for unit in units if unit != "TO"):
+        interval.meta["unknown_unit"] = " ".join(units)
+    return interval
+
+
+def _with_unit(name: str, build: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A builder of a call with a unit. sqlglot reads M as minutes, and in trunc(day, x) a column x as a unit."""
+    is_text = name in ("DATE_TRUNC", "TRUNC")
+
+    def built(arguments: Any) -> Any:
+        unit = arguments[name == "TRUNC"] if len(arguments) == (2 if is_text else 3) else None
+        is_abbreviation = unit is not None and unit.name.upper() in exp.TimeUnit.UNABBREVIATED_UNIT_NAME
+        if is_abbreviation or (is_text and not (isinstance(unit, exp.Literal) and unit.is_string)):
+            return exp.Anonymous(this=name, expressions=arguments)
+        return build(arguments)
+
+    return built
+
+
 def _parse_types(parser: Any, *arguments: Any, **options: Any) -> Any:
     """The type at the parser's position, with its name as ``unknown_name`` if Spark lacks the type."""
     start = parser._index
@@ -137,12 +178,14 @@ PARSER = type(
             name: _in_parentheses(build) if name in _AS_OPERATORS else build
             for name, build in _BASE.FUNCTIONS.items()
             if name not in _AS_WRITTEN
-        },
+        }
+        | {name: _with_unit(name, _BASE.FUNCTIONS[name]) for name in _WITH_UNIT},
         # In Spark, these operators have one precedence, and so do all comparisons.
         "TERM": {**_BASE.TERM, TokenType.DPIPE: partial(exp.DPipe, safe=not DIALECT.STRICT_STRING_CONCAT)},
         "COMPARISON": {**_BASE.COMPARISON, **_BASE.EQUALITY},
         "EQUALITY": {},
         "UNARY_PARSERS": {**_BASE.UNARY_PARSERS, TokenType.PLUS: _plus, TokenType.DASH: _minus},
+        "_parse_interval_span": _parse_interval_span,
         "_parse_paren": _parse_paren,
         "_parse_types": _parse_types,
     },
@@ -154,6 +197,13 @@ BARE_WORDS = frozenset(("FETCH", *(kind.name for kind in _BASE.NO_PAREN_FUNCTION
 def unknown_types(tree: Any) -> list[str]:
     """The names of types in a tree that Spark lacks, or that sqlglot would write as another type."""
     return [kind.meta["unknown_name"] for kind in tree.find_all(exp.DataType) if "unknown_name" in kind.meta]
+
+
+def unknown_units(tree: Any) -> list[str]:
+    """The units of intervals in a tree that Spark lacks."""
+    return [
+        interval.meta["unknown_unit"] for interval in tree.find_all(exp.Interval) if "unknown_unit" in interval.meta
+    ]
 
 
 def has_plus_sign(tree: Any) -> bool:

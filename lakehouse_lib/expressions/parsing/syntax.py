@@ -16,6 +16,7 @@ from lakehouse_lib.expressions.parsing.dialect import (
     misread_operations,
     parenthesized,
     unknown_types,
+    unknown_units,
 )
 
 #: Operations whose operands depend on precedence.
@@ -57,6 +58,11 @@ def tree_of(sql: str) -> Any:
     for name in unknown_types(tree):
         raise InvalidPredicateError(
             f"the type {name} is not supported", hint="Use a type that tables have, such as TIMESTAMP, DATE or STRING"
+        )
+    for unit in unknown_units(tree):
+        raise InvalidPredicateError(
+            f"an INTERVAL has {unit!r}; expected a number and a unit of Spark",
+            hint="Write it as INTERVAL 1 DAY, with YEAR, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND or a part of a second",
         )
     for part in list(tree.find_all(exp.Add)):
         # INTERVAL 1 DAY 2 HOURS is a sum of intervals, which sqlglot would write without parentheses.

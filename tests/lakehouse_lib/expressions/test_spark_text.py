@@ -53,6 +53,9 @@ AS rows(id, x, s, b, n, a)"""
         ("-x < -999.5BD", [1]),
         ("shiftleft(id, 1) + 1 = 3", [1]),
         ("n < localtimestamp()", [1, 7]),
+        ("trunc(CAST(n AS DATE), 'w') IS NULL", [1, 7]),
+        ("date_trunc('MS', n) IS NULL", [1, 7]),
+        ("n + INTERVAL '+1 day' = TIMESTAMP_NTZ '2024-01-11 04:00:00'", [7]),
         ("current_catalog() = 'spark_catalog'", [1, 7]),
         ("session_user() IS NULL", []),
         ("n = CAST('2024-01-10 04:00:00+04:00' AS TIMESTAMP WITHOUT TIME ZONE)", [7]),
@@ -85,7 +88,7 @@ def test_operators_that_spark_reads_in_another_order_are_refused(sql: str) -> No
 
 
 def test_functions_keep_their_names() -> None:
-    for call in ("LOG10(x)", "ARRAY_SIZE(a)"):
+    for call in ("LOG10(x)", "ARRAY_SIZE(a)", "TRUNC(n, s)", "DATE_TRUNC(s, n)", "DATE_TRUNC('M', n)"):
         assert call in to_spark_sql(parse(f"{call} > 1", SCHEMA))
 
 
