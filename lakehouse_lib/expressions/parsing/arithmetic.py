@@ -51,7 +51,7 @@ def _of_literals(operator: str, left: Any, right: Any) -> Literal | None:
     """The result of ``+ - *`` of whole numbers, if it has 64 bits."""
     if operator not in ("+", "-", "*") or not all(isinstance(value, Decimal) for value in (left, right)):
         return None
-    if left.as_tuple().exponent != 0 or right.as_tuple().exponent != 0:
+    if not _is_integer(left) or not _is_integer(right):
         return None
     a, b = int(left), int(right)
     result = a + b if operator == "+" else a - b if operator == "-" else a * b
@@ -93,11 +93,16 @@ def _quotient_of_decimals(left: Node, right: Node) -> Node | None:
 
 
 def _is_decimal(node: Node, other: Node) -> bool:
-    """Whether Spark calculates with decimals, because of a decimal column or a literal with a fraction."""
+    """Whether Spark calculates with decimals, because of a decimal column or a literal with a decimal point."""
     if isinstance(node, Literal):
-        has_fraction = isinstance(node.value, Decimal) and node.value != node.value.to_integral_value()
-        return has_fraction and isinstance(other.type, PrimitiveType) and other.type.type in INTEGRAL_BITS
+        has_point = isinstance(node.value, Decimal) and not _is_integer(node.value)
+        return has_point and isinstance(other.type, PrimitiveType) and other.type.type in INTEGRAL_BITS
     return isinstance(node.type, PrimitiveType) and node.type.decimal is not None
+
+
+def _is_integer(number: Decimal) -> bool:
+    """Whether Spark reads a literal as an integer. ``1.0`` is a decimal with one digit after the point."""
+    return int(number.as_tuple().exponent) >= 0
 
 
 def _of_decimals(operator: str, left: Node, right: Node) -> Node | None:
@@ -143,8 +148,8 @@ def _operand(node: Node, other: Node) -> tuple[Node, str] | None:
             return None
         if beside.type in FLOATING:
             return Literal(float(node.value), _DOUBLE), "double"
-        whole = isinstance(node.value, Decimal) and node.value == node.value.to_integral_value()
-        if beside.type in INTEGRAL_BITS and whole and -(1 << 63) < node.value < 1 << 63:
+        is_integer = isinstance(node.value, Decimal) and _is_integer(node.value)
+        if beside.type in INTEGRAL_BITS and is_integer and -(1 << 63) < node.value < 1 << 63:
             return Literal(int(node.value), _LONG), "long"
         return None
     return (node, kind.type) if kind.type in INTEGRAL_BITS or kind.type in FLOATING else None

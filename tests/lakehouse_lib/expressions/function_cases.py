@@ -77,6 +77,8 @@ SQL = """
     last_day(p); p + INTERVAL '1' DAY; p - INTERVAL 36 HOURS; n + INTERVAL 90 SECONDS; p + INTERVAL '1' MONTH;
     n - INTERVAL 1 YEAR; p - INTERVAL 1 DAY 2 HOURS; INTERVAL '1' DAY + p; p + INTERVAL '2 weeks';
     d + INTERVAL '1' DAY; d - INTERVAL 2 MONTHS; d + INTERVAL 1 YEAR; n + INTERVAL '7' MONTH; CAST(d AS TIMESTAMP);
+    i + 0.0; l * 10.0; k - 2.00; (m - 1.0) / 3; j * 1.0 / 3; j * 1.00 / nullif(k, 0); abs(j * -1.0) / 3;
+    coalesce(j * 1.0, 0) / 3; m * 100.0 - 1;
     a[1]; a[0] + 1; q['x']; coalesce(q['y'], a[0], 0)
 """
 EXPRESSIONS = [expression.strip() for expression in SQL.split(";")]
