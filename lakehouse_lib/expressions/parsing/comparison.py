@@ -47,7 +47,7 @@ _TIMESTAMP = re.compile(
     r"\s*([A-Za-z][\w/+:-]*|[+-]\d{1,2}(?::?\d{2})?)?\Z",
     re.ASCII,
 )
-_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?\Z", re.ASCII)
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?\Z", re.ASCII | re.DOTALL)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?)?\Z", re.ASCII)
 #: Greatest distance of a zone from UTC in Spark, in seconds.
 _MOST_OFFSET = 18 * 3600
@@ -317,7 +317,10 @@ def _micros(operand: Node, literal: Literal) -> int:
 
 
 def parse_date(text: str) -> int | None:
-    """Days since 1970 of yyyy-mm-dd (for yyyy-mm or yyyy the first day), or None."""
+    """Days since 1970 of yyyy-mm-dd (for yyyy-mm or yyyy the first day), or None.
+
+    As in Spark, a day may be followed by ``T`` or a blank and any text, which is ignored: 2024-01-31 10:00:00.
+    """
     match = _DATE.match(text.strip())
     try:
         return dt.date(*(int(part or 1) for part in match.groups())).toordinal() - 719_163 if match else None

@@ -46,6 +46,9 @@ SCHEMA = Schema(
         ("x = CAST('1_000' AS BIGINT)", "'1_000' is not a number"),
         ("d = '1995-02-30'", "compared with the string '1995-02-30'"),
         ("d = DATE '1995-02-30'", "'1995-02-30' is not a valid date"),
+        ("d = to_date('1995-02-30')", "'1995-02-30' is not a valid date"),
+        ("d < to_date('31.01.2024')", "'31.01.2024' is not a valid date"),
+        ("d < to_date('2024-01 10:00:00')", "'2024-01 10:00:00' is not a valid date"),
         ("t < '2024-06-300'", "compared with the string '2024-06-300'"),  # not a month and the zone -3:00
         ("t < '2024-01-0515'", "compared with the string '2024-01-0515'"),
         ("t < '2024-01-05 10:00:00+18:01'", "compared with the string"),

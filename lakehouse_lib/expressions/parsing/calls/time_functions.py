@@ -64,7 +64,7 @@ def _truncation(tree: Any, read: Read) -> Node | None:
 
 def _to_date(tree: Any, read: Read) -> Node | None:
     operand = read(tree.this)
-    return None if operand.type == _STRING and not isinstance(operand, Literal) else cast(operand, _DATE, fails=False)
+    return None if operand.type == _STRING and not isinstance(operand, Literal) else cast(operand, _DATE)
 
 
 def _sum_of_days(tree: Any, read: Read) -> Node | None:
