@@ -157,7 +157,7 @@ def _with_literal(operator: str, operand: Node, literal: Literal) -> Node:
     point = _grid_point(operand, literal)
     if point is None:
         return Comparison(operator, operand, Literal(_fit(operand, literal), kind))
-    least, greatest = _extremes(kind)
+    least, greatest = extremes(kind)
     if point.denominator == 1 and least <= point <= greatest:
         return Comparison(operator, operand, Literal(_from_grid(int(point), kind), kind))
     if operator == "<=>":
@@ -222,7 +222,7 @@ def _fit(operand: Node, literal: Literal) -> Any:
     assert isinstance(kind, PrimitiveType)
     point = _grid_point(operand, literal)
     if point is not None:
-        least, greatest = _extremes(kind)
+        least, greatest = extremes(kind)
         return _from_grid(int(point), kind) if point.denominator == 1 and least <= point <= greatest else None
     value = literal.value
     if kind.type in FLOATING:
@@ -260,7 +260,8 @@ def _grid_point(operand: Node, literal: Literal) -> Fraction | None:
     return Fraction(number) * Fraction(10**scale)
 
 
-def _extremes(kind: PrimitiveType) -> tuple[int, int]:
+def extremes(kind: PrimitiveType) -> tuple[int, int]:
+    """The least and the greatest point on the grid of a type; for a decimal, without the point between its digits."""
     if kind.decimal is not None:
         most = 10 ** kind.decimal[0] - 1
         return -most, most

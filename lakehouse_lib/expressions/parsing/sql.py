@@ -281,7 +281,13 @@ def _like(tree: Any, schema: Schema) -> Node | None:
 
 
 def _negate(tree: Any, schema: Schema) -> Node | None:
-    operand = _node(tree.this, schema)
+    inner = tree.this
+    if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal) and not inner.this.is_string:
+        # -128Y is the least byte, but sqlglot reads it as -CAST(128 AS TINYINT).
+        inner = inner.copy()
+        inner.set("this", exp.Neg(this=inner.this.copy()))
+        return _node(inner, schema)
+    operand = _node(inner, schema)
     if isinstance(operand, Literal) and isinstance(operand.value, (Decimal, float)):
         # copy_negate, because unary minus would round to 28 digits
         value = operand.value.copy_negate() if isinstance(operand.value, Decimal) else -operand.value
@@ -303,16 +309,18 @@ def _arithmetic(tree: Any, schema: Schema) -> Node | None:
         moved = -days if is_sub else days
         return shift(left, moved, "DAY") or time_functions.add_days(left, Literal(moved, PrimitiveType("integer")))
     result = calculate(_ARITHMETIC[type(tree)], left, right)
-    # A cast gives a literal other digits, on which the digits of a quotient of decimals depend.
-    is_quotient = (
-        isinstance(tree, exp.Div) and isinstance(result, Arithmetic) and result.type != PrimitiveType("double")
-    )
-    return None if is_quotient and any(map(_is_cast_literal, (tree.this, tree.expression))) else result
+    # A cast gives a literal other digits, on which the digits of a quotient of decimals depend. A literal that is cast
+    # to a decimal without a scale has the digits of an integer here.
+    is_decimal = isinstance(result, Arithmetic) and result.type.decimal is not None
+    if is_decimal:
+        is_unknown = isinstance(tree, exp.Div) and bool(_casts_of_literals(tree))
+    else:
+        is_unknown = any(part.args["to"].is_type("decimal") for part in _casts_of_literals(tree))
+    return None if is_unknown else result
 
 
-def _is_cast_literal(tree: Any) -> bool:
-    parts = tree.find_all(exp.Cast)
-    return any(isinstance(part.this.unnest(), exp.Literal | exp.Neg) for part in parts)
+def _casts_of_literals(tree: Any) -> list[Any]:
+    return [part for part in tree.find_all(exp.Cast) if isinstance(part.this.unnest(), exp.Literal | exp.Neg)]
 
 
 def _cast(tree: Any, schema: Schema) -> Node | None:

@@ -79,6 +79,7 @@ SQL = """
     d + INTERVAL '1' DAY; d - INTERVAL 2 MONTHS; d + INTERVAL 1 YEAR; n + INTERVAL '7' MONTH; CAST(d AS TIMESTAMP);
     i + 0.0; l * 10.0; k - 2.00; (m - 1.0) / 3; j * 1.0 / 3; j * 1.00 / nullif(k, 0); abs(j * -1.0) / 3;
     coalesce(j * 1.0, 0) / 3; m * 100.0 - 1;
+    coalesce(TRY_CAST(300 AS TINYINT), j); j * CAST(2 AS DECIMAL(2,1)); if(o, CAST(1 AS DECIMAL(3,1)), c); j * 2L / 3;
     a[1]; a[0] + 1; q['x']; coalesce(q['y'], a[0], 0)
 """
 EXPRESSIONS = [expression.strip() for expression in SQL.split(";")]

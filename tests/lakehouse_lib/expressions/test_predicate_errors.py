@@ -45,6 +45,8 @@ SCHEMA = Schema(
         ("x = 'sNaN'", "compared with the string 'sNaN'"),
         ("x = CAST('1_000' AS BIGINT)", "'1_000' is not a number"),
         ("d = '1995-02-30'", "compared with the string '1995-02-30'"),
+        ("x = CAST(300 AS TINYINT)", "the number 300 is out of the range of type byte"),
+        ("x = CAST('12345' AS DECIMAL(5,2))", r"the string '12345' is out of the range of type decimal\(5,2\)"),
         ("d = DATE '1995-02-30'", "'1995-02-30' is not a valid date"),
         ("d = to_date('1995-02-30')", "'1995-02-30' is not a valid date"),
         ("d < to_date('31.01.2024')", "'31.01.2024' is not a valid date"),

@@ -125,7 +125,12 @@ CASES = {
     "`odd-name`.`in-side` IS NULL": [2, 3],
     "CAST(i AS STRING) = '-4'": [2],
     "CAST(d AS TIMESTAMP) = TIMESTAMP '2024-02-29 00:00:00Z'": [1],
-    "TRY_CAST('nonsense' AS DATE) = d": [],
+    "TRY_CAST(NULL AS DATE) = d": [],
+    "d = TRY_CAST('2024-02-29 10:00:00' AS DATE)": [1],
+    "i <=> TRY_CAST(300 AS TINYINT)": [3],
+    "i <=> TRY_CAST(12345 AS DECIMAL(3,0))": [3],
+    "i <=> TRY_CAST('12345678901234567890' AS BIGINT)": [3],
+    "i > -128Y": [1, 2],
     "s ILIKE 'A%'": [1],
     "upper(s) LIKE 'A%'": [1],
     "date_add(d, 1) = DATE '2024-03-01'": [1],
@@ -191,6 +196,9 @@ SPARK_ONLY = {
     "initcap(s) LIKE 'A%'": [1],
     "CAST(s AS INT) IS NULL": None,
     "sign(i) = -1": [2],
+    "TRY_CAST('nonsense' AS DATE) = d": [],
+    "n > TRY_CAST('2024-01-01 00' AS TIMESTAMP_NTZ)": [1],
+    "f < TRY_CAST('1.5d' AS DOUBLE)": [2],
 }
 
 
