@@ -49,6 +49,7 @@ _FUNCTIONS = {
     "length": pc.utf8_length,
     "minute": pc.minute,
     "month": pc.month,
+    "negative": pc.negate_checked,
     "quarter": pc.quarter,
     "second": pc.second,
     "year": pc.year,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.expressions.ir import Arithmetic, Assignment, Cast, Literal, Node, Opaque
+from lakehouse_lib.expressions.ir import Arithmetic, Assignment, Cast, Function, Literal, Node, Opaque
 from lakehouse_lib.expressions.parsing.casts import number
 from lakehouse_lib.expressions.parsing.comparison import (
     FLOATING,
@@ -66,6 +66,9 @@ def assigned(node: Node, kind: DataType) -> Node:
 
 def _with_float_arithmetic(node: Node) -> Node:
     """Arithmetic of two floats as a float, as in Spark; conditions calculate it as a double."""
+    if isinstance(node, Function) and node.name == "negative":
+        operand = _with_float_arithmetic(node.arguments[0])
+        return Function(node.name, (operand,), operand.type or node.type)
     if not isinstance(node, Arithmetic):
         return node
     left, right = _with_float_arithmetic(node.left), _with_float_arithmetic(node.right)

@@ -59,6 +59,8 @@ def type_in_spark(node: Node) -> DataType | None:
     """
     if isinstance(node, Literal):
         return _type_of_literal(node)
+    if isinstance(node, Function) and node.name == "negative":
+        return type_in_spark(node.arguments[0])
     operands: tuple[Node, ...] = ()
     if isinstance(node, Arithmetic) and node.operator != "/" and node.left.type == node.right.type == _FLOAT:
         return _FLOAT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -280,21 +279,6 @@ def _like(tree: Any, schema: Schema) -> Node | None:
     return _ask(tree.this, schema, like)
 
 
-def _negate(tree: Any, schema: Schema) -> Node | None:
-    inner = tree.this
-    if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal) and not inner.this.is_string:
-        # -128Y is the least byte, but sqlglot reads it as -CAST(128 AS TINYINT).
-        inner = inner.copy()
-        inner.set("this", exp.Neg(this=inner.this.copy()))
-        return _node(inner, schema)
-    operand = _node(inner, schema)
-    if isinstance(operand, Literal) and isinstance(operand.value, (Decimal, float)):
-        # copy_negate, because unary minus would round to 28 digits
-        value = operand.value.copy_negate() if isinstance(operand.value, Decimal) else -operand.value
-        return Literal(value, operand.type)
-    return calculate("-", Literal(Decimal(0), PrimitiveType("decimal(38,0)")), operand)
-
-
 def _arithmetic(tree: Any, schema: Schema) -> Node | None:
     is_sum, is_sub = isinstance(tree, exp.Add | exp.Sub), isinstance(tree, exp.Sub)
     if is_sum and time_functions.is_interval(tree.expression):
@@ -385,7 +369,6 @@ _READERS: dict[Any, Callable[[Any, Schema], Node | None]] = {
     exp.Like: _like,
     exp.ILike: _like,
     exp.Escape: _like,
-    exp.Neg: _negate,
     exp.Cast: _cast,
     exp.TryCast: _cast,
     **dict.fromkeys(functions.READERS.keys() - {exp.Concat}, _function),

@@ -80,6 +80,7 @@ SQL = """
     i + 0.0; l * 10.0; k - 2.00; (m - 1.0) / 3; j * 1.0 / 3; j * 1.00 / nullif(k, 0); abs(j * -1.0) / 3;
     coalesce(j * 1.0, 0) / 3; m * 100.0 - 1;
     coalesce(TRY_CAST(300 AS TINYINT), j); j * CAST(2 AS DECIMAL(2,1)); if(o, CAST(1 AS DECIMAL(3,1)), c); j * 2L / 3;
+    -c / 3; -w / nullif(e, 0); -f; -h; -k; -(h + h); -m * -1.0; negative(j) + 1; date_add(d, -j);
     a[1]; a[0] + 1; q['x']; coalesce(q['y'], a[0], 0)
 """
 EXPRESSIONS = [expression.strip() for expression in SQL.split(";")]

@@ -167,7 +167,15 @@ def test_a_value_that_does_not_fit_is_refused_before_a_row_is_read(sql: str, col
 
 @pytest.mark.parametrize(
     ("sql", "column"),
-    [("l * 2", "l"), ("i * 100", "k"), ("g", "i"), ("g", "l"), ("w * 1000", "c"), ("CASE WHEN b THEN l END", "i")],
+    [
+        ("l * 2", "l"),
+        ("i * 100", "k"),
+        ("-k", "i"),
+        ("g", "i"),
+        ("g", "l"),
+        ("w * 1000", "c"),
+        ("CASE WHEN b THEN l END", "i"),
+    ],
 )
 def test_a_value_out_of_range_names_the_column(sql: str, column: str) -> None:
     with pytest.raises(SchemaMismatchError) as refusal:

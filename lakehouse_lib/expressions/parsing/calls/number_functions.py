@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from sqlglot import exp
@@ -24,6 +25,24 @@ def read_abs(tree: Any, read: Callable[[Any], Node]) -> Node | None:
     operand = read(tree.this)
     kind = _type_of_number(operand)
     return None if kind is None else Function("abs", (operand,), kind)
+
+
+def read_negation(tree: Any, read: Callable[[Any], Node]) -> Node | None:
+    """The negation of a number. Its type is that of the number, so the negation of the least integer overflows."""
+    inner = tree.this
+    if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal) and not inner.this.is_string:
+        # -128Y is the least byte, but sqlglot reads it as -CAST(128 AS TINYINT).
+        inner = inner.copy()
+        inner.set("this", exp.Neg(this=inner.this.copy()))
+        return read(inner)
+    operand = read(inner)
+    if isinstance(operand, Literal):
+        if isinstance(operand.value, Decimal):  # unary minus would round to 28 digits
+            return Literal(operand.value.copy_negate(), operand.type)
+        return Literal(-operand.value, operand.type) if isinstance(operand.value, float) else None
+    kind = operand.type
+    is_number = isinstance(kind, PrimitiveType) and kind.is_known and family(kind) == "number"
+    return Function("negative", (operand,), kind) if is_number and kind is not None else None
 
 
 def read_round(tree: Any, read: Callable[[Any], Node]) -> Node | None:
@@ -83,6 +102,7 @@ READERS: dict[Any, tuple[Callable[[Any, Callable[[Any], Node]], Node | None], tu
     exp.Ceil: (read_floor_or_ceil, ("this",)),
     exp.Floor: (read_floor_or_ceil, ("this",)),
     exp.Greatest: (read_extreme, ("this", "expressions", "ignore_nulls")),
+    **dict.fromkeys((exp.Neg, exp.Negative), (read_negation, ("this",))),
     exp.Least: (read_extreme, ("this", "expressions", "ignore_nulls")),
     exp.Round: (read_round, ("this", "decimals")),
 }
