@@ -116,11 +116,14 @@ class ArrowRendering:
         value, target = self.value(node.operand), kind.to_arrow()
         if _is_floating(kind):
             return value.cast(target, safe=False) if source.decimal is None else nearest_floats(value, target)
-        if kind.decimal is None:
-            return (value if source.type in _INTEGRAL else pc.trunc(value)).cast(target)
         if source.decimal is None:
-            return value.cast(pa.decimal256(76, kind.decimal[1])).cast(target)
+            if kind.decimal is not None:
+                return value.cast(pa.decimal256(76, kind.decimal[1])).cast(target)
+            return (value if source.type in _INTEGRAL else pc.trunc(value)).cast(target)
+        # Arrow rounds a decimal only if its type has digits before the point.
         wide = value.cast(pa.decimal256(76, source.decimal[1]))
+        if kind.decimal is None:
+            return pc.trunc(wide).cast(target)
         if kind.decimal[1] < source.decimal[1]:
             wide = pc.round(wide, ndigits=kind.decimal[1], round_mode="half_towards_infinity")
         return wide.cast(target)

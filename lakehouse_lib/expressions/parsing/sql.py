@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -324,9 +325,12 @@ def _choice(tree: Any, schema: Schema) -> Node | None:
         return _function(tree, schema)
     branches, otherwise = branches_of(tree)
     default = _node(otherwise, schema)
-    if isinstance(tree, exp.Nullif):  # its type is that of the first argument
+    if isinstance(tree, exp.Nullif):  # its type is that of the first argument; the type of a number only marks it
+        is_number = isinstance(default, Literal) and isinstance(default.value, Decimal)
         values: tuple[Node, ...] | None = (
-            None if not isinstance(default.type, PrimitiveType) else (Literal(None, default.type), default)
+            (Literal(None, default.type), default)
+            if isinstance(default.type, PrimitiveType) and not is_number
+            else None
         )
     else:
         values = with_common_type([*(_node(then, schema) for _, then in branches), default])

@@ -35,6 +35,7 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "g": (pa.float64(), DOUBLES),
     "b": (pa.float64(), st.floats(-1e15, 1e15)),
     "c": (pa.decimal128(5, 2), decimals(5, 2)),
+    "r": (pa.decimal128(6, 6), decimals(6, 6)),
     "e": (pa.decimal128(10, 2), decimals(10, 2)),
     "w": (pa.decimal128(20, 6), decimals(20, 6)),
     "s": (pa.string(), TEXTS),
@@ -81,6 +82,7 @@ SQL = """
     coalesce(j * 1.0, 0) / 3; m * 100.0 - 1;
     coalesce(TRY_CAST(300 AS TINYINT), j); j * CAST(2 AS DECIMAL(2,1)); if(o, CAST(1 AS DECIMAL(3,1)), c); j * 2L / 3;
     -c / 3; -w / nullif(e, 0); -f; -h; -k; -(h + h); -m * -1.0; negative(j) + 1; date_add(d, -j);
+    CAST(r AS INT); round(r, 3); floor(r); r / 3; -r; r + 1; CAST(r AS DECIMAL(3,1)); upper(nullif('a', s));
     a[1]; a[0] + 1; q['x']; coalesce(q['y'], a[0], 0)
 """
 EXPRESSIONS = [expression.strip() for expression in SQL.split(";")]

@@ -243,6 +243,12 @@ def test_spark_only_functions_are_refused_by_arrow(sql: str) -> None:
     assert refusal.value.code == "DELTA_PREDICATE_NEEDS_SPARK"
 
 
+def test_nullif_of_a_number_has_the_type_of_the_number_in_spark() -> None:
+    value = parse_value("id / nullif(2.50, 0)", Field("v", "decimal(38,10)"), SCHEMA)
+    assert not is_renderable(value.root)
+    assert "NULLIF(2.50, 0)" in value.spark_sql
+
+
 @pytest.mark.parametrize(
     ("constant", "column", "expected"),
     [
