@@ -31,8 +31,6 @@ def calculate(operator: str, left: Node, right: Node) -> Node | None:
     """
     if isinstance(left, Literal) and isinstance(right, Literal):
         return _of_literals(operator, left.value, right.value)
-    if operator in ("/", "%", "DIV") and isinstance(right, Literal) and not right.value:
-        return None
     if operator == "/":
         return _divide(left, right)
     if _is_decimal(left, right) or _is_decimal(right, left):

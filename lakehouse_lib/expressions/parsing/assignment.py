@@ -21,9 +21,8 @@ from lakehouse_lib.expressions.parsing.comparison import (
     NUMBER,
     TEMPORAL,
     describe,
-    parse_date,
-    parse_timestamp,
 )
+from lakehouse_lib.expressions.parsing.times import parse_date, parse_timestamp
 from lakehouse_lib.schema import DataType, PrimitiveType
 from lakehouse_lib.schema.nesting import equal_except_nullability
 

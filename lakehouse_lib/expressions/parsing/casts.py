@@ -20,9 +20,8 @@ from lakehouse_lib.expressions.parsing.comparison import (
     describe,
     extremes,
     family,
-    parse_date,
-    parse_timestamp,
 )
+from lakehouse_lib.expressions.parsing.times import parse_date, parse_timestamp
 from lakehouse_lib.schema import PrimitiveType
 
 _DAY = 86_400_000_000

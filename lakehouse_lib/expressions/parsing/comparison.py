@@ -7,14 +7,12 @@ and timestamps (microseconds). Times without a zone are in UTC.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import (
@@ -27,13 +25,16 @@ from lakehouse_lib.expressions.ir import (
     In,
     Literal,
     Node,
+    Not,
     Opaque,
+    conjunction,
     disjunction,
     false_unless_null,
     is_null,
     true_unless_null,
 )
 from lakehouse_lib.expressions.parsing.preimage import is_widening, preimage_of
+from lakehouse_lib.expressions.parsing.times import parse_date, parse_timestamp
 from lakehouse_lib.schema import DataType, PrimitiveType
 
 INTEGRAL_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
@@ -41,16 +42,10 @@ FLOATING = frozenset(["float", "double"])
 TEMPORAL = frozenset(["date", "timestamp", "timestamp_ntz"])
 #: A text that is a number. Python's own classes accept more: digits of other scripts, and ``_`` between digits.
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|[+-]?inf(inity)?|nan", re.ASCII | re.IGNORECASE)
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _DAY = 86_400_000_000
-_TIMESTAMP = re.compile(
-    r"(\d{4})-(\d{1,2})(?:-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?)?"
-    r"\s*([A-Za-z][\w/+:-]*|[+-]\d{1,2}(?::?\d{2})?)?\Z",
-    re.ASCII,
-)
-_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?\Z", re.ASCII | re.DOTALL)
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?)?\Z", re.ASCII)
-#: Greatest distance of a zone from UTC in Spark, in seconds.
-_MOST_OFFSET = 18 * 3600
+#: Decimals with fewer digits differ as doubles, too.
+_DIGITS_OF_DOUBLE = 10**15
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -90,14 +85,21 @@ def among(operand: Node, literals: Iterable[Literal]) -> Node:
     kind = family(operand.type)
     if kind == "void":
         return UNKNOWN
+    if any(isinstance(literal.value, float) for literal in not_null):  # a double makes all numbers doubles
+        not_null = [_as_double(literal) for literal in not_null]
     values: dict[Any, None] = {}
+    ranges: list[Node] = []
     for literal in not_null:
+        point = _grid_point(operand, literal)
+        if point is not None and isinstance(operand.type, PrimitiveType) and _is_rounded(point, literal, operand.type):
+            ranges.append(_with_literal("=", operand, literal))
+            continue
         fitted = _fit(operand, literal)
         if fitted is not None:
             values[fitted] = None
     if values:
-        return preimage_of(In(operand, tuple(values), has_null))
-    return UNKNOWN if has_null else false_unless_null(operand)
+        return disjunction([preimage_of(In(operand, tuple(values), has_null)), *ranges])
+    return disjunction([UNKNOWN if has_null else false_unless_null(operand), *ranges])
 
 
 def family(data_type: DataType | None) -> str:
@@ -157,25 +159,72 @@ def _with_literal(operator: str, operand: Node, literal: Literal) -> Node:
     point = _grid_point(operand, literal)
     if point is None:
         return Comparison(operator, operand, Literal(_fit(operand, literal), kind))
+    first, last = _equal_points(point, literal, kind)
     least, greatest = extremes(kind)
-    if point.denominator == 1 and least <= point <= greatest:
-        return Comparison(operator, operand, Literal(_from_grid(int(point), kind), kind))
-    if operator == "<=>":
-        return FALSE
-    if operator in ("=", "!="):
+    if first == last and least <= first <= greatest:
+        return Comparison(operator, operand, Literal(_from_grid(first, kind), kind))
+    match operator:
+        case "<":
+            return _at_most(operand, first - 1, kind)
+        case "<=":
+            return _at_most(operand, last, kind)
+        case ">":
+            return _at_least(operand, last + 1, kind)
+        case ">=":
+            return _at_least(operand, first, kind)
+    if first >= last:  # no value equals the literal
+        if operator == "<=>":
+            return FALSE
         return false_unless_null(operand) if operator == "=" else true_unless_null(operand)
-    floor = math.floor(point)
-    if operator in ("<", "<="):
-        if floor < least:
-            return false_unless_null(operand)
-        if floor >= greatest:
-            return true_unless_null(operand)
-        return Comparison("<=", operand, Literal(_from_grid(floor, kind), kind))
-    if floor >= greatest:
+    is_equal = conjunction([_at_least(operand, first, kind), _at_most(operand, last, kind)])
+    if operator == "<=>":
+        return conjunction([Not(is_null(operand)), is_equal])
+    return is_equal if operator == "=" else Not(is_equal)
+
+
+def _at_most(operand: Node, point: int, kind: PrimitiveType) -> Node:
+    least, greatest = extremes(kind)
+    if point < least:
         return false_unless_null(operand)
-    if floor < least:
+    if point >= greatest:
         return true_unless_null(operand)
-    return Comparison(">=", operand, Literal(_from_grid(floor + 1, kind), kind))
+    return Comparison("<=", operand, Literal(_from_grid(point, kind), kind))
+
+
+def _at_least(operand: Node, point: int, kind: PrimitiveType) -> Node:
+    least, greatest = extremes(kind)
+    if point > greatest:
+        return false_unless_null(operand)
+    if point <= least:
+        return true_unless_null(operand)
+    return Comparison(">=", operand, Literal(_from_grid(point, kind), kind))
+
+
+def _equal_points(point: Fraction, literal: Literal, kind: PrimitiveType) -> tuple[int, int]:
+    """The first and the last point of the grid that equal a literal; the first is greater than the last if none does.
+
+    Several points may equal a double, because Spark compares doubles: as a double, 2^53 + 1 is 2^53.
+    """
+    if not _is_rounded(point, literal, kind):
+        return math.ceil(point), math.floor(point)
+    unit = 10 ** kind.decimal[1] if kind.decimal is not None else 1
+    least, greatest = extremes(kind)
+
+    def first_point(is_reached: Callable[[float], bool]) -> int:
+        low, high = least, greatest + 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if is_reached(middle / unit) else (middle + 1, high)
+        return low
+
+    number = literal.value
+    return first_point(lambda double: double >= number), first_point(lambda double: double > number) - 1
+
+
+def _is_rounded(point: Fraction, literal: Literal, kind: PrimitiveType) -> bool:
+    """Whether values of the type are rounded to doubles near a literal, which is a double."""
+    is_double = isinstance(literal.value, float) and math.isfinite(literal.value)
+    return is_double and abs(point) >= _DIGITS_OF_DOUBLE and extremes(kind)[1] >= _DIGITS_OF_DOUBLE
 
 
 def _fold(operator: str, left: Literal, right: Literal) -> Node:
@@ -281,16 +330,28 @@ def _number(literal: Literal) -> Any:
 
 
 def _number_of(operand: Node, literal: Literal) -> Decimal | float:
-    value = literal.value
     if family(literal.type) == "number":
         number: Decimal | float = _number(literal)
         return number
-    if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
+    text, is_integer = str(literal.value).strip(), _is_integer(operand)
+    if isinstance(literal.value, str) and (_INTEGER if is_integer else NUMBER).fullmatch(text):
         try:
-            return Decimal(value.strip())
+            exact = Decimal(text)
         except InvalidOperation:  # its exponent is too large
-            pass
+            raise mismatch(operand, f"compared with {describe(literal)}") from None
+        if not is_integer or -(1 << 63) <= exact < 1 << 63:  # beside an integer, Spark converts text to a long
+            return exact
     raise mismatch(operand, f"compared with {describe(literal)}")
+
+
+def _is_integer(operand: Node) -> bool:
+    if isinstance(operand, Literal) and isinstance(operand.value, Decimal):
+        return int(operand.value.as_tuple().exponent) >= 0
+    return isinstance(operand.type, PrimitiveType) and operand.type.type in INTEGRAL_BITS
+
+
+def _as_double(literal: Literal) -> Literal:
+    return Literal(float(literal.value), PrimitiveType("double")) if isinstance(literal.value, Decimal) else literal
 
 
 def _float(number: Decimal | float) -> float:
@@ -315,60 +376,3 @@ def _micros(operand: Node, literal: Literal) -> int:
         if micros is not None:
             return micros
     raise mismatch(operand, f"compared with {describe(literal)}")
-
-
-def parse_date(text: str) -> int | None:
-    """Days since 1970 of yyyy-mm-dd (for yyyy-mm or yyyy the first day), or None.
-
-    As in Spark, a day may be followed by ``T`` or a blank and any text, which is ignored: 2024-01-31 10:00:00.
-    """
-    match = _DATE.match(text.strip())
-    try:
-        return dt.date(*(int(part or 1) for part in match.groups())).toordinal() - 719_163 if match else None
-    except ValueError:
-        return None
-
-
-def parse_timestamp(text: str, *, by_wall_clock: bool = False) -> int | None:
-    """µs since 1970 of an ISO-8601 timestamp, in UTC if it has no zone; None if it is not valid.
-
-    Digits after the microseconds are dropped. Zones are offsets (Z, +02:00, UTC+2; at most 18:00, as in Spark) and
-    names (Europe/Paris). An offset that begins with a sign follows a time of day: 2024-06-300 is not valid. A time in
-    an hour that a zone repeats is in the first of the two hours.
-
-    Args:
-        by_wall_clock: keep the date and time as written, and ignore a valid zone, as Spark does for timestamp_ntz.
-    """
-    match = _TIMESTAMP.match(text.strip())
-    if match is None:
-        return None
-    year, month, day, hour, minute, second, fraction, zone = match.groups()
-    if zone and hour is None and zone[0] in "+-":
-        return None
-    try:
-        moment = dt.date(int(year), int(month), int(day or 1))
-        clock = dt.time(int(hour or 0), int(minute or 0), int(second or 0))
-    except ValueError:
-        return None
-    offset = _offset(zone, dt.datetime.combine(moment, clock)) if zone else 0
-    if offset is None:
-        return None
-    offset = 0 if by_wall_clock else offset
-    seconds = (moment.toordinal() - 719_163) * 86_400 + clock.hour * 3600 + clock.minute * 60 + clock.second - offset
-    return seconds * 1_000_000 + int((fraction or "").ljust(6, "0")[:6])
-
-
-def _offset(zone: str, at: dt.datetime) -> int | None:
-    """The offset of a zone at a time, in seconds east of UTC; None if the zone is not valid."""
-    match = _OFFSET.match("UTC" if zone == "Z" else zone)
-    if match is not None:
-        sign, hours, minutes = match.groups()
-        seconds = int(hours or 0) * 3600 + int(minutes or 0) * 60
-        if int(minutes or 0) > 59 or seconds > _MOST_OFFSET:
-            return None
-        return -seconds if sign == "-" else seconds
-    try:
-        offset = ZoneInfo(zone).utcoffset(at)
-    except (ZoneInfoNotFoundError, ValueError, OSError, OverflowError):
-        return None
-    return round(offset.total_seconds()) if offset is not None else None

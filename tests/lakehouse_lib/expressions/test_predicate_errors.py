@@ -40,7 +40,11 @@ SCHEMA = Schema(
         ("s = 5", "column 's' of type string is compared with the number 5"),
         ("x = 'a'", "column 'x' of type long is compared with the string 'a'"),
         ("x IN (1, 'a')", "compared with the string 'a'"),
-        ("x = '1_000'", "compared with the string '1_000'"),  # Decimal of Python accepts these three
+        ("x < '1.5'", "column 'x' of type long is compared with the string '1.5'"),
+        ("x IN (1, '1e0')", "compared with the string '1e0'"),
+        ("x = '9223372036854775808'", "compared with the string '9223372036854775808'"),
+        ("1 = '1.0'", "the number 1 is compared with the string '1.0'"),
+        ("x = '1_000'", "compared with the string '1_000'"),  # Decimal of Python accepts these two
         ("x = '٣'", "compared with the string '٣'"),
         ("x = 'sNaN'", "compared with the string 'sNaN'"),
         ("x = CAST('1_000' AS BIGINT)", "'1_000' is not a number"),

@@ -171,6 +171,8 @@ def test_a_value_that_does_not_fit_is_refused_before_a_row_is_read(sql: str, col
         ("l * 2", "l"),
         ("i * 100", "k"),
         ("-k", "i"),
+        ("l / 0", "g"),
+        ("l % 0", "l"),
         ("g", "i"),
         ("g", "l"),
         ("w * 1000", "c"),
