@@ -33,7 +33,7 @@ from lakehouse_lib.expressions.parsing.calls import functions, time_functions
 from lakehouse_lib.expressions.parsing.calls.constructors import constructed, read_element
 from lakehouse_lib.expressions.parsing.casts import cast
 from lakehouse_lib.expressions.parsing.common_types import with_common_type
-from lakehouse_lib.expressions.parsing.comparison import among, compare, describe
+from lakehouse_lib.expressions.parsing.comparison import TEMPORAL, among, compare, describe
 from lakehouse_lib.expressions.parsing.literals import literal_of, small_integer
 from lakehouse_lib.expressions.parsing.names.column_references import column_of, parts_of, spark_expression
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition, parse_name
@@ -206,10 +206,10 @@ def _compare(tree: Any, schema: Schema) -> Node | None:
 def _compare_as(operator: str, tree: Any, schema: Schema) -> Node | None:
     right = _node(tree.expression, schema)
     if isinstance(right, Literal):
-        return _ask(tree.this, schema, lambda left: compare(operator, left, right))
+        return _ask(tree.this, schema, lambda left: compare(operator, left, right), right)
     left = _node(tree.this, schema)
     if isinstance(left, Literal):
-        return _ask(tree.expression, schema, lambda value: compare(operator, left, value))
+        return _ask(tree.expression, schema, lambda value: compare(operator, left, value), left)
     return compare(operator, left, right)
 
 
@@ -227,7 +227,7 @@ def _between(tree: Any, schema: Schema) -> Node | None:
         return conjunction([compare(">=", operand, low), compare("<=", operand, high)])
 
     if isinstance(low, Literal) and isinstance(high, Literal):
-        return _ask(tree.this, schema, between)
+        return _ask(tree.this, schema, between, low, high)
     return between(_node(tree.this, schema))
 
 
@@ -238,7 +238,10 @@ def _in(tree: Any, schema: Schema) -> Node | None:
     literals = [value for value in values if isinstance(value, Literal)]
     if len(literals) == len(values):
         return _ask(
-            tree.this, schema, lambda subject: None if isinstance(subject, Opaque) else among(subject, literals)
+            tree.this,
+            schema,
+            lambda subject: None if isinstance(subject, Opaque) else among(subject, literals),
+            *literals,
         )
     operand = _node(tree.this, schema)
     return None if isinstance(operand, Opaque) else disjunction([compare("=", operand, value) for value in values])
@@ -340,16 +343,28 @@ def _choice(tree: Any, schema: Schema) -> Node | None:
     return Case(tuple(zip(conditions, values[:-1], strict=True)), values[-1], values[0].type)
 
 
-def _ask(tree: Any, schema: Schema, question: Callable[[Node], Node | None]) -> Node | None:
-    """The condition ``question`` on the value of ``tree``; for a CASE or similar, on the value of each branch."""
+def _ask(tree: Any, schema: Schema, question: Callable[[Node], Node | None], *literals: Literal) -> Node | None:
+    """The condition ``question`` on the value of ``tree``; for a CASE or similar, on the value of each branch.
+
+    Args:
+        literals: the literals with which the condition compares the value.
+    """
     choice = tree.unnest()
     if isinstance(choice, CHOICES):
         answer = condition_on_branches(
-            choice, partial(_condition, schema=schema), lambda value: _ask(value, schema, question)
+            choice, partial(_condition, schema=schema), lambda value: _ask(value, schema, question, *literals)
         )
-        if answer is not None:
+        has_text = any(isinstance(literal.value, str) for literal in literals)
+        if answer is not None and not (has_text and _has_several_types_of_times(choice, schema)):
             return answer
     return question(_node(tree, schema))
+
+
+def _has_several_types_of_times(choice: Any, schema: Schema) -> bool:
+    """Whether the branches have different types of times. Spark converts text to their common type."""
+    branches, otherwise = branches_of(choice)
+    kinds = {str(_node(value, schema).type) for value in (*(then for _, then in branches), otherwise)}
+    return len(kinds & TEMPORAL) > 1
 
 
 _READERS: dict[Any, Callable[[Any, Schema], Node | None]] = {

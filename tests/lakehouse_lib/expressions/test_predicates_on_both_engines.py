@@ -212,6 +212,7 @@ SPARK_ONLY = {
     "CAST(s AS INT) IS NULL": None,
     "sign(i) = -1": [2],
     "TRY_CAST('nonsense' AS DATE) = d": [],
+    "coalesce(n, d) > '2024-02-29 10:00:00'": [1],  # the text becomes the common type of the branches
     "n > TRY_CAST('2024-01-01 00' AS TIMESTAMP_NTZ)": [1],
     "f < TRY_CAST('1.5d' AS DOUBLE)": [2],
 }

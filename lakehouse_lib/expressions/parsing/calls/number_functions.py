@@ -17,6 +17,7 @@ from lakehouse_lib.schema import PrimitiveType
 _DOUBLE = PrimitiveType("double")
 _INTEGER = PrimitiveType("integer")
 _LONG = PrimitiveType("long")
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
 #: More digits after the point than a double has.
 _MOST_DIGITS = 15
 
@@ -30,15 +31,15 @@ def read_abs(tree: Any, read: Callable[[Any], Node]) -> Node | None:
 def read_negation(tree: Any, read: Callable[[Any], Node]) -> Node | None:
     """The negation of a number. Its type is that of the number, so the negation of the least integer overflows."""
     inner = tree.this
-    if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal) and not inner.this.is_string:
+    if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal) and inner.to.is_type(*_INTEGERS):
         # -128Y is the least byte, but sqlglot reads it as -CAST(128 AS TINYINT).
         inner = inner.copy()
         inner.set("this", exp.Neg(this=inner.this.copy()))
         return read(inner)
     operand = read(inner)
     if isinstance(operand, Literal):
-        if isinstance(operand.value, Decimal):  # unary minus would round to 28 digits
-            return Literal(operand.value.copy_negate(), operand.type)
+        if isinstance(operand.value, Decimal):  # unary minus would round to 28 digits; only doubles have a -0.0
+            return Literal(operand.value.copy_negate(), operand.type) if operand.value else operand
         return Literal(-operand.value, operand.type) if isinstance(operand.value, float) else None
     kind = operand.type
     is_number = isinstance(kind, PrimitiveType) and kind.is_known and family(kind) == "number"
