@@ -112,14 +112,17 @@ def _minus(parser: Any) -> Any:
     """The negative of the operand after a minus sign. The sign is a part of a number: -1::string is '-1'."""
     is_number = _is_number_next(parser)
     operand = number = parser._parse_unary()
-    while is_number and not isinstance(number, exp.Literal):
+    while is_number and not (isinstance(number, exp.Literal) or _has_suffix(number)):
         number = number.this
     if number is operand:
         return parser.expression(exp.Neg(this=operand))
-    # 1.5BD is TRY_CAST('1.5' AS DECIMAL(2, 1)).
-    negative = exp.Literal.string(f"-{number.name}") if number.is_string else exp.Neg(this=number.copy())
-    number.replace(negative)
+    number.replace(exp.Neg(this=number.copy()))
     return operand
+
+
+def _has_suffix(number: Any) -> bool:
+    """Whether a tree is a number with a suffix, such as 1.5D, or 1.5BD, which is TRY_CAST('1.5' AS DECIMAL(2, 1))."""
+    return isinstance(number, exp.Cast) and ("is_suffix" in number.to.meta or number.this.is_string)
 
 
 def _is_number_next(parser: Any) -> bool:
@@ -164,7 +167,9 @@ def _parse_types(parser: Any, *arguments: Any, **options: Any) -> Any:
         is_known = name in TYPE_NAMES and rest != ["WITH", "TIME", "ZONE"]
         if rest[:1] == ["("] and name not in _SIZED_TYPES:
             is_known = False
-        if not is_known and name not in _NUMBER_SUFFIXES:
+        if name in _NUMBER_SUFFIXES:
+            kind.meta["is_suffix"] = True
+        elif not is_known:
             kind.meta["unknown_name"] = " ".join([name, *rest])
     return kind
 

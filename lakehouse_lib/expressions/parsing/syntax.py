@@ -18,6 +18,7 @@ from lakehouse_lib.expressions.parsing.dialect import (
     unknown_types,
     unknown_units,
 )
+from lakehouse_lib.expressions.predicate import sql_excerpt
 
 #: Operations whose operands depend on precedence.
 _OPERATIONS = (exp.Binary, exp.Between, exp.BitwiseNot, exp.In, exp.Neg, exp.Not)
@@ -75,7 +76,7 @@ def tree_of(sql: str) -> Any:
         )
     for part in misread_operations(tree):
         raise InvalidPredicateError(
-            f"Spark may read the operators of {text_of(part)!r} in another order",
+            f"Spark may read the operators of {sql_excerpt(text_of(part))} in another order",
             hint="Write parentheses around operands",
         )
     return tree
