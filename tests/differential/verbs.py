@@ -44,11 +44,9 @@ CLAUSES: list[tuple[str, dict[str, Any]]] = [
     ("when_not_matched_by_source_delete", {"predicate": "target.id % 11 = 1"}),
     ("when_not_matched_by_source_update", {"updates": {"amount": "0.0"}, "predicate": "target.id % 13 = 2"}),
 ]
-#: The first clause of a merge that adds a column: it assigns a value to the new column.
-WIDENING_CLAUSES: list[tuple[str, dict[str, Any]]] = [
-    ("when_matched_update_all", {}),
-    ("when_not_matched_insert_all", {}),
-]
+#: The first clause of a merge that adds a column. If no clause updates a matched row, its new column is NULL. delta-rs
+#: assigns the source's value, if it rewrites the file.
+WIDENING_CLAUSE: tuple[str, dict[str, Any]] = ("when_matched_update_all", {})
 #: The other clauses of such a merge. A clause that names columns leaves the new column as it is. delta-rs assigns the
 #: source's value to the new column.
 BESIDE_WIDENING = [
@@ -160,7 +158,7 @@ class RandomVerbs:
         merge_schema = chance.random() < 0.2
         clauses = chance.sample(BESIDE_WIDENING if merge_schema else CLAUSES, chance.randint(1, 4))
         if merge_schema:
-            kinds, clauses = self._wider(kinds), [chance.choice(WIDENING_CLAUSES), *clauses]
+            kinds, clauses = self._wider(kinds), [WIDENING_CLAUSE, *clauses]
         condition = "target.id = source.id" + chance.choice(["", "", " AND target.part = 'a'", " AND target.id < 90"])
         ids = chance.sample(range(200), chance.choice([0, 1, 20]))
         rows = self.rows(kinds, {"id": ids}, count=len(ids))
