@@ -64,10 +64,10 @@ def maintain_table(
 ) -> list[StepRecord]:
     """Carry out a work order on the latest version of its table, and record each step.
 
-    The steps are planned again, because the table may have changed. A step is planned once more after another step or a
-    commit of another writer, so that its prediction is that of the step alone. A step that is no longer due is left
-    out. If a step has made a commit, ``checkpoint``, ``vacuum`` and ``cleanup`` are run at the end, too, if they are
-    due and permitted by the policy. Those that were due before, and are not in the order, are not run: the plan has
+    The steps are planned again, because the table may have changed. After another step, or a commit of another writer,
+    the next step is planned once more. So its prediction does not include their effect. Steps that are not due then are
+    left out. If a step has made a commit, ``checkpoint``, ``vacuum`` and ``cleanup`` are run at the end, too, if they
+    are due and permitted by the policy. Those that were due before, and are not in the order, are not run: the plan has
     deferred them. After a failed step, the run continues.
 
     Args:
