@@ -20,7 +20,7 @@ from lakehouse_lib.engine.spark.engine import SparkEngine
 from lakehouse_lib.engine.spark.quality_gate import Gate
 from lakehouse_lib.engine.spark.workers import make_ready
 from lakehouse_lib.ingestion.file_part import LINE_BITS, PartLines
-from lakehouse_lib.ingestion.gate.runaway_patterns import check_patterns
+from lakehouse_lib.ingestion.gate.patterns.runaway_patterns import check_patterns
 from lakehouse_lib.ingestion.quality import read_rules
 from lakehouse_lib.ingestion.quarantine import FILE_COLUMN, LINE_COLUMN
 from lakehouse_lib.ingestion.tasks.parse import staged_schema

@@ -8,9 +8,9 @@ from sqlglot.tokens import TokenType
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import Literal
 from lakehouse_lib.expressions.parsing.common_types import type_in_spark
+from lakehouse_lib.expressions.parsing.grammar.syntax import text_of, tokens_of
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition
 from lakehouse_lib.expressions.parsing.sql import translate_value
-from lakehouse_lib.expressions.parsing.syntax import text_of, tokens_of
 from lakehouse_lib.schema import DataType, Schema
 
 #: Functions whose value changes between calls, rows, sessions or files, in sqlglot's names.

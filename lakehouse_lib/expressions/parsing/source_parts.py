@@ -14,10 +14,10 @@ from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.evaluate_arrow import is_renderable
 from lakehouse_lib.expressions.namespace import SOURCE, MergeNamespace
 from lakehouse_lib.expressions.parsing.generation import check_deterministic
+from lakehouse_lib.expressions.parsing.grammar.syntax import spark_sql
 from lakehouse_lib.expressions.parsing.names.column_references import column_of
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition
 from lakehouse_lib.expressions.parsing.sql import translate_value
-from lakehouse_lib.expressions.parsing.syntax import spark_sql
 
 
 def with_source_columns(sql: str, names: MergeNamespace, columns: dict[str, str]) -> str:

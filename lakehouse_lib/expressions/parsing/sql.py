@@ -34,11 +34,11 @@ from lakehouse_lib.expressions.parsing.calls.constructors import constructed, re
 from lakehouse_lib.expressions.parsing.casts import cast
 from lakehouse_lib.expressions.parsing.common_types import with_common_type
 from lakehouse_lib.expressions.parsing.comparison import TEMPORAL, among, compare, describe
+from lakehouse_lib.expressions.parsing.grammar.syntax import text_of
 from lakehouse_lib.expressions.parsing.literals import literal_of, small_integer
 from lakehouse_lib.expressions.parsing.names.column_references import column_of, parts_of, spark_expression
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition, parse_name
 from lakehouse_lib.expressions.parsing.names.type_names import type_of
-from lakehouse_lib.expressions.parsing.syntax import text_of
 from lakehouse_lib.schema import DataType, PrimitiveType, Schema
 
 _COMPARISONS: dict[Any, str] = {

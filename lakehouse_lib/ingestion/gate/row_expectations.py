@@ -27,7 +27,7 @@ from lakehouse_lib.ingestion.gate.comparison import (
     whole_numbers,
 )
 from lakehouse_lib.ingestion.gate.condition import Condition, HasValue, Matches, Not, Pair, Range
-from lakehouse_lib.ingestion.gate.regex import to_re2
+from lakehouse_lib.ingestion.gate.patterns.regex import to_re2
 
 #: Arguments of every expectation about rows.
 COMMON = ("mostly", "row_condition", "condition_parser")

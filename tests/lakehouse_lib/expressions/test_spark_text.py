@@ -11,8 +11,8 @@ import sqlglot
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions import parse, to_spark_sql
 from lakehouse_lib.expressions.namespace import MergeNamespace
+from lakehouse_lib.expressions.parsing.grammar.syntax import spark_sql
 from lakehouse_lib.expressions.parsing.source_parts import with_source_columns
-from lakehouse_lib.expressions.parsing.syntax import spark_sql
 from lakehouse_lib.schema import ArrayType, Field, Schema
 
 SCHEMA = Schema(

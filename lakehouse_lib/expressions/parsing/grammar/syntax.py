@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, UnsupportedError
 
 from lakehouse_lib.errors import InvalidPredicateError
-from lakehouse_lib.expressions.parsing.dialect import (
+from lakehouse_lib.expressions.parsing.grammar.dialect import (
     DIALECT,
     PARSER,
     has_plus_sign,

@@ -9,9 +9,9 @@ from sqlglot import exp
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.ir import Column, Opaque
 from lakehouse_lib.expressions.namespace import MergeNamespace
+from lakehouse_lib.expressions.parsing.grammar.syntax import spark_sql, text_of
 from lakehouse_lib.expressions.parsing.names.column_names import resolve
 from lakehouse_lib.expressions.parsing.names.quoted_names import parse_condition
-from lakehouse_lib.expressions.parsing.syntax import spark_sql, text_of
 from lakehouse_lib.schema import Schema
 
 

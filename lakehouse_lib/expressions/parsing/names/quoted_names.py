@@ -20,8 +20,8 @@ from sqlglot.tokens import Token, TokenType
 
 from lakehouse_lib.errors import InvalidPredicateError
 from lakehouse_lib.expressions.namespace import MergeNamespace
-from lakehouse_lib.expressions.parsing.dialect import BARE_WORDS
-from lakehouse_lib.expressions.parsing.syntax import tokens_of, tree_of
+from lakehouse_lib.expressions.parsing.grammar.dialect import BARE_WORDS
+from lakehouse_lib.expressions.parsing.grammar.syntax import tokens_of, tree_of
 from lakehouse_lib.schema import Schema
 
 _LITERALS = (TokenType.STRING, TokenType.NUMBER, TokenType.NULL, TokenType.TRUE, TokenType.FALSE)

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from lakehouse_lib.engine.quality import Rule
 from lakehouse_lib.errors import QualityError
-from lakehouse_lib.ingestion.gate.pattern_tree import (
+from lakehouse_lib.ingestion.gate.patterns.pattern_tree import (
     Alternatives,
     Assertion,
     Atomic,

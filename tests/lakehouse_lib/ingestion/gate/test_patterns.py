@@ -7,7 +7,7 @@ import pytest
 
 from lakehouse_lib.ingestion.gate.arguments import NotTranslatedError
 from lakehouse_lib.ingestion.gate.condition import Matches
-from lakehouse_lib.ingestion.gate.regex import to_re2
+from lakehouse_lib.ingestion.gate.patterns.regex import to_re2
 
 
 def matches(pattern: str, *texts: str) -> list[bool]:

@@ -15,9 +15,16 @@ from hypothesis import strategies as st
 
 from lakehouse_lib.engine.quality import Rule
 from lakehouse_lib.errors import QualityError
-from lakehouse_lib.ingestion.gate.pattern_tree import Alternatives, Characters, Part, Repeat, Series, parse_pattern
-from lakehouse_lib.ingestion.gate.regex import to_re2
-from lakehouse_lib.ingestion.gate.runaway_patterns import check_patterns, is_runaway
+from lakehouse_lib.ingestion.gate.patterns.pattern_tree import (
+    Alternatives,
+    Characters,
+    Part,
+    Repeat,
+    Series,
+    parse_pattern,
+)
+from lakehouse_lib.ingestion.gate.patterns.regex import to_re2
+from lakehouse_lib.ingestion.gate.patterns.runaway_patterns import check_patterns, is_runaway
 from lakehouse_lib.ingestion.spark_judge import SparkJudge
 from lakehouse_lib.schema import Field, Schema
 

@@ -1,0 +1,1 @@
+"""Spark's SQL as the syntax trees of sqlglot, and trees as SQL."""

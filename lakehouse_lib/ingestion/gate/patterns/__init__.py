@@ -1,0 +1,1 @@
+"""The regular expressions of rules: their form for RE2, and those for which Java may take exponential time."""
