@@ -108,12 +108,13 @@ def test_without_the_property_no_table_is_compacted(tmp_path: Path) -> None:
     calls = {}
     for name, properties in (("without", {}), ("off", {"delta.autoOptimize.autoCompact": "false"}), ("on", AUTO)):
         path = small_files(tmp_path / name, FEW, **properties, **{"delta.checkpointInterval": "1000"})
+        for file in (path / "_delta_log").iterdir():
+            os.utime(file, ns=(1, 1))  # a commit file of the last 20 ms is read again
         calls[name] = FaultStore(path)
         snapshot = load_snapshot(calls[name])
         calls[name].calls.clear()
         write(calls[name], incoming(rows(1)), APPEND, ArrowEngine(), snapshot=snapshot)
-    for call in ("list_from", "open_input", "put_if_absent"):  # the clock check of a process reads, too, now and then
-        assert calls["without"].calls[call] == calls["off"].calls[call]
+    assert calls["without"].calls == calls["off"].calls
     assert (
         calls["without"].calls["list_from"] + calls["without"].calls["open_input"]
         < 4
