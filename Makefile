@@ -265,7 +265,7 @@ $(s3_server):
 $(s3_jars): | $(installed)
 	@echo "Downloading Hadoop's S3 client into .peers/ivy: 0.7 GB, once."
 	@mkdir -p .peers/ivy; : > .peers/ivy/nothing.py
-	@SPARK_LOCAL_IP=127.0.0.1 .venv/bin/spark-submit --master 'local[1]' --conf spark.jars.ivy=$(CURDIR)/.peers/ivy \
+	@SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON=$(python) .venv/bin/spark-submit --master 'local[1]' --conf spark.jars.ivy=$(CURDIR)/.peers/ivy \
 	    --packages org.apache.hadoop:hadoop-aws:$(hadoop_aws) \
 	    --exclude-packages org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime \
 	    .peers/ivy/nothing.py > .peers/ivy/log 2>&1 || { cat .peers/ivy/log >&2; exit 1; }
