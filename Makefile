@@ -65,7 +65,7 @@ help: ## List the targets
 demo: prerequisites $(installed) ## Run the whole platform on TPC-H data, from landing files to a proven erasure
 	@$(python) -m demo
 
-demo-cluster: prerequisites $(installed) $(s3_server) $(s3_jars) ## Run the demo on Postgres, Redis, two schedulers, a Spark cluster and an S3 server (needs Go; ten minutes)
+demo-cluster: prerequisites $(installed) $(s3_server) $(s3_jars) ## Run the demo on Postgres, Redis, two schedulers, a Spark cluster and an S3 server (needs Go; five minutes)
 	@$(python) -m demo cluster
 
 up: prerequisites $(installed) ## Start the demo's Airflow, leave it running, and print its address and the password
