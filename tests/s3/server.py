@@ -118,8 +118,7 @@ class Proxy:
         self._verbs: list[str] = []
         of_this = {"port": port, "lose": staticmethod(lose or _never), "strip": strip, "record": self._verbs.append}
         handler = type("_Handler", (_Handler,), of_this)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
@@ -136,6 +135,12 @@ class Proxy:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # With the default of 5 waiting connections, the connections of a client that opens many at once are reset.
+    request_queue_size = 128
 
 
 def _never(_method: str, _path: str) -> bool:
