@@ -70,8 +70,9 @@ def _nothing_new(home: Path, count: int) -> Times:
     folds, fold = Folds(open_store(str(home / "out")), "_ingest/bench"), Fold()
     for part in open_landing(home / "landing", pattern=_PATTERN).files():
         number = fold.through + 1
-        batches, refused = pa.repeat(pa.scalar(number, pa.int64()), len(part)), pa.nulls(len(part), pa.string())
-        columns = [part["name"], part["size"], part["modified"], part["name"], batches, refused]
+        batches, nulls = pa.repeat(pa.scalar(number, pa.int64()), len(part)), pa.nulls(len(part), pa.string())
+        # The digest is the name. No file was refused, and no file names its definition.
+        columns = [part["name"], part["size"], part["modified"], part["name"], batches, nulls, nulls]
         rows = pa.Table.from_arrays(columns, schema=SETTLED)
         added = folds.add(fold, rows, through=number, loaded=None, watermark=None)
         assert added is not None
