@@ -98,8 +98,8 @@ test-upkeep: $(installed) ## Write and read a table, first alone, then during it
 test-gate: prerequisites $(installed) ## Judge 10,000 random suites by Great Expectations on Spark and by the gate on Arrow, and compare the verdicts (SUITES=..., SEED=...)
 	@$(python) -m tests.gate $(if $(SUITES),--suites $(SUITES)) $(if $(SEED),--seed $(SEED))
 
-test-worker-kills: prerequisites $(installed) ## Kill workers, JVMs, drivers, executors, Spark's workers, the scheduler and the triggerer, and check that each job commits once and that no file contains a secret (half an hour; ROUNDS=..., SEED=...)
-	@$(if $(ROUNDS),ROUNDS=$(ROUNDS)) $(if $(SEED),SEED=$(SEED)) $(python) -m pytest -m '' --timeout 1200 tests/airflow/worker_kills.py tests/airflow/spark_worker_kills.py tests/airflow/service_kills.py
+test-worker-kills: prerequisites $(installed) ## Kill workers, JVMs, drivers, executors, Spark's workers, the scheduler and the triggerer, stop the metadata database, and check that each job commits once and that no file contains a secret (half an hour; needs Postgres; ROUNDS=..., SEED=...)
+	@$(if $(ROUNDS),ROUNDS=$(ROUNDS)) $(if $(SEED),SEED=$(SEED)) $(python) -m pytest -m '' --timeout 1200 tests/airflow/worker_kills.py tests/airflow/spark_worker_kills.py tests/airflow/service_kills.py tests/airflow/database_outages.py
 
 test-s3: $(installed) $(s3_server) ## Test the store, commits, tables and killed loads on a real S3 server (needs Go; some minutes)
 	@$(python) -m pytest -m '' -rP tests/s3/contract.py tests/s3/commits.py tests/s3/landing.py tests/s3/library.py tests/s3/load_kills.py
