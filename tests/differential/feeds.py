@@ -38,16 +38,26 @@ def feed_of(changes: pa.Table | None, columns: list[str]) -> Feed:
 
 def effect_difference(feed: Feed, before: pa.Table, after: pa.Table) -> str:
     """The difference between a feed and the rows that differ between two versions, both plain; "": there is none."""
-    for column in after.schema:
-        if column.name not in before.column_names:
-            before = before.append_column(column, pa.nulls(len(before), column.type))
-    effect = counted_rows(before.select(after.column_names))
+    effect = counted_rows(_with_columns_of(after, before))
     effect.update(feed["insert"] + feed["update_postimage"])
     effect.subtract(feed["delete"] + feed["update_preimage"])
     effect.subtract(counted_rows(after))
     if any(effect.values()):
         return f"the feed has more than the effect of the verb {some_of(+effect)}, and less {some_of(-effect)}"
     return ""
+
+
+def without_equal_images(feed: Feed, before: pa.Table, after: pa.Table) -> Feed:
+    """The feed without preimages that equal a row of ``after``, and without postimages that equal a row of ``before``.
+
+    delta-rs leaves out such images, also if the equal row is another row. Then its feed is not the effect of the verb.
+    """
+    others = {"update_preimage": counted_rows(after), "update_postimage": counted_rows(_with_columns_of(after, before))}
+    images = {
+        kind: Counter({row: count for row, count in feed[kind].items() if row not in rows})
+        for kind, rows in others.items()
+    }
+    return {**feed, **images}
 
 
 def feeds_difference(first: Feed, second: Feed, titles: tuple[str, str]) -> str:
@@ -57,6 +67,13 @@ def feeds_difference(first: Feed, second: Feed, titles: tuple[str, str]) -> str:
         if more or fewer:
             return f"the feeds differ in {kind}: only {titles[0]} {some_of(more)}, only {titles[1]} {some_of(fewer)}"
     return ""
+
+
+def _with_columns_of(after: pa.Table, before: pa.Table) -> pa.Table:
+    for column in after.schema:
+        if column.name not in before.column_names:
+            before = before.append_column(column, pa.nulls(len(before), column.type))
+    return before.select(after.column_names)
 
 
 def counted_rows(rows: pa.Table) -> Counter[str]:

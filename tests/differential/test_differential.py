@@ -14,7 +14,8 @@ from tests.differential.sequences import Outcome, run_sequence
 from tests.slow_cases import some_slow
 
 
-@pytest.mark.parametrize("seed", some_slow(range(20), 1))
+# In seed 8524, delta-rs leaves out the image of a changed row that equals another row.
+@pytest.mark.parametrize("seed", [*some_slow(range(20), 1), pytest.param(8524, marks=pytest.mark.slow)])
 def test_sequences_beside_delta_rs(tmp_path: Path, seed: int) -> None:
     assert outcome_of(seed, tmp_path).difference == ""
 
