@@ -50,7 +50,8 @@ def effect_difference(feed: Feed, before: pa.Table, after: pa.Table) -> str:
 def without_equal_images(feed: Feed, before: pa.Table, after: pa.Table) -> Feed:
     """The feed without preimages that equal a row of ``after``, and without postimages that equal a row of ``before``.
 
-    delta-rs leaves out such images, also if the equal row is another row. Then its feed is not the effect of the verb.
+    An update of delta-rs leaves out such images, also if the equal row is another row. Then its feed is not the effect
+    of the update.
     """
     others = {"update_preimage": counted_rows(after), "update_postimage": counted_rows(_with_columns_of(after, before))}
     images = {

@@ -217,9 +217,10 @@ class _Run:
         # A restore depends on the files of both tables. delta-rs writes no change files if an update changes no value.
         if verb.name == "restore" or (verb.name == "update" and feeds[1]["insert"]):
             return ""
-        rows = ((table.rows_before, table.rows.select(columns)) for table in self.tables)
-        compared = (without_equal_images(feed, *versions) for feed, versions in zip(feeds, rows, strict=True))
-        return feeds_difference(*compared, ("in table 0", "in table 1"))
+        if verb.name == "update" and isinstance(self.other, DeltaRs):
+            rows = ((table.rows_before, table.rows.select(columns)) for table in self.tables)
+            feeds = [without_equal_images(feed, *versions) for feed, versions in zip(feeds, rows, strict=True)]
+        return feeds_difference(*feeds, ("in table 0", "in table 1"))
 
     def _changes(self, program: Program, table: SequenceTable) -> pa.Table | None:
         """The rows of the feed since the last verb, as a program reads them; None: the verb made no commit."""
