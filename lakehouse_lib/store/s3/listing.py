@@ -18,7 +18,7 @@ _EVENT, _OPERATION = "before-parse.s3.*", "ListObjectsV2"
 _START, _END = b"<Contents>", b"</Contents>"
 # The end of an object, or the start and the text of a member. Members of its owner have other names.
 _MEMBER = re.compile(rb"<(/Contents|Key|LastModified|Size|ETag)(?:\s[^>]*|/)?>([^<]*)")
-_KEY, _TIME, _SIZE, _TAG, _LAST = b"Key", b"LastModified", b"Size", b"ETag", b"/Contents"
+_LAST = b"/Contents"
 
 
 def register(client: Any) -> None:
@@ -81,7 +81,7 @@ def _objects(body: bytes) -> list[dict[str, Any]]:
         raise ValueError from error
     width = len(columns) + 1
     values = {name: [value.decode() for _, value in members[index::width]] for index, name in enumerate(columns)}
-    texts = [values.get(name, [""] * count) for name in (_KEY, _TIME, _SIZE, _TAG)]
+    texts = [values.get(name, [""] * count) for name in (b"Key", b"LastModified", b"Size", b"ETag")]
     return [_object(*object_texts) for object_texts in zip(*texts, strict=True)]
 
 
