@@ -119,7 +119,13 @@ class Engine(Protocol):
         Arrow: itself. Spark: for few bytes the Arrow engine in the driver, because Spark takes longer to start tasks.
         """
 
-    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
+    def run(
+        self,
+        function: Callable[[T], pa.Table],
+        tasks: Sequence[T],
+        on_task: OnTask | None = None,
+        sizes: Sequence[int] | None = None,
+    ) -> pa.Table:
         """The concatenated results of the function, in the order of the tasks.
 
         All results of a function have one schema, usually ``FILE_SCHEMA``, possibly with additional columns. Without
@@ -127,6 +133,8 @@ class Engine(Protocol):
 
         Args:
             on_task: called when a task has ended; never called on Spark Connect.
+            sizes: the bytes that each task reads. The Spark engine puts small tasks into one task of Spark, because
+                each task of Spark takes time to start. None: each task is a task of Spark.
         """
 
     def share(self, value: Any) -> AbstractContextManager[Shared]:

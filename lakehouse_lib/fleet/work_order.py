@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from lakehouse_lib.engine.balanced_shares import balanced_shares
 from lakehouse_lib.errors import InvalidArgumentError
 from lakehouse_lib.fleet.planner.step import Step
 from lakehouse_lib.fleet.planner.verbs import VERBS, Verb
@@ -98,10 +98,4 @@ def shares(orders: Sequence[WorkOrder], most: int) -> list[list[WorkOrder]]:
     Args:
         most: the largest number of processes, at least 1.
     """
-    by_process: list[list[WorkOrder]] = [[] for _ in range(min(most, len(orders)))]
-    loads = [(0, 0, number) for number in range(len(by_process))]
-    for order in sorted(orders, key=lambda each: -each.bytes):
-        size, count, number = heapq.heappop(loads)
-        by_process[number].append(order)
-        heapq.heappush(loads, (size + order.bytes, count + 1, number))
-    return by_process
+    return [[orders[item] for item in share] for share in balanced_shares([order.bytes for order in orders], most)]

@@ -123,9 +123,9 @@ def test_several_tasks_read_one_file(
     tasks: list[FileTask] = []
     run = SparkEngine.run
 
-    def noted(engine: SparkEngine, function: Any, of: Any, on_task: Any = None) -> pa.Table:
+    def noted(engine: SparkEngine, function: Any, of: Any, *others: Any) -> pa.Table:
         tasks.extend(of if function is load_files else ())
-        return run(engine, function, of, on_task)
+        return run(engine, function, of, *others)
 
     monkeypatch.setattr(SparkEngine, "run", noted)
     if judge != "arrow":

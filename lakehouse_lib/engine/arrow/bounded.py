@@ -46,9 +46,15 @@ class BoundedEngine(ArrowEngine):
         self._bytes_before = bytes_before
         self._check(0)
 
-    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
+    def run(
+        self,
+        function: Callable[[T], pa.Table],
+        tasks: Sequence[T],
+        on_task: OnTask | None = None,
+        sizes: Sequence[int] | None = None,
+    ) -> pa.Table:
         self._check(self._bytes_of(tasks))
-        return super().run(function, tasks, on_task)
+        return super().run(function, tasks, on_task, sizes)
 
     def exchange(
         self,

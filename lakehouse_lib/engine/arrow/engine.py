@@ -63,7 +63,13 @@ class ArrowEngine:
     def for_bytes(self, count: int) -> ArrowEngine:  # noqa: ARG002 - it reads any number of bytes
         return self
 
-    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
+    def run(
+        self,
+        function: Callable[[T], pa.Table],
+        tasks: Sequence[T],
+        on_task: OnTask | None = None,
+        sizes: Sequence[int] | None = None,  # noqa: ARG002 - a thread starts in no time
+    ) -> pa.Table:
         if not tasks:
             return pa.Table.from_batches([], FILE_SCHEMA)
         return pa.concat_tables(_tables(function, tasks, self.parallelism, on_task))

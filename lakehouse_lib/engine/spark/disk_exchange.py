@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.streams import rows_of
-from lakehouse_lib.arrow.values import column, int64s, strings
+from lakehouse_lib.arrow.values import column, int64s, numbers_of, strings
 from lakehouse_lib.engine.base import Piece
 
 #: The index of pieces: group, order, sending task, position in the task, and the range of bytes in a scratch file.
@@ -55,6 +55,11 @@ class GatherFromDisk:
     gather: Callable[[Any, Iterator[Piece]], pa.Table]
     group: Any
     pieces: pa.Table
+
+    @property
+    def size(self) -> int:
+        """The bytes of the pieces in the scratch files."""
+        return int(numbers_of(self.pieces["size"], np.int64).sum())
 
 
 def scatter_to_disk(task: ScatterToDisk) -> pa.Table:

@@ -26,6 +26,7 @@ import pyarrow as pa
 from lakehouse_lib.arrow.streams import rows_of
 from lakehouse_lib.arrow.types import nullable
 from lakehouse_lib.engine.arrow.engine import ArrowEngine
+from lakehouse_lib.engine.balanced_shares import balanced_shares
 from lakehouse_lib.engine.base import Engine, OnTask, Piece, WriteTarget, after
 from lakehouse_lib.engine.incoming import incoming
 from lakehouse_lib.engine.parquet.matching import bytes_of_matches, match_files
@@ -63,6 +64,10 @@ G = TypeVar("G")
 
 #: The driver itself reads this number of bytes of data files in less time than Spark needs to start tasks.
 _DRIVER_BYTES = 256 << 20
+#: Small tasks are put into one task of Spark up to this number of bytes, as long as each slot has two tasks of Spark.
+#: A task of Spark takes about 70 ms to start. More tasks for a slot balance better, if some take longer than others.
+_TASK_BYTES = 128 << 20
+_LEAST_ROUNDS = 2
 #: Texts in Spark's error report if a worker runs another Python version, or a Python without this library or pyarrow.
 _UNFIT_WORKER = ("ModuleNotFoundError", "PACKAGE_NOT_INSTALLED", "PYTHON_VERSION_MISMATCH")
 _PY4J_MARK = "\n: "  # separates py4j's message from that of the Java exception
@@ -106,11 +111,17 @@ class SparkEngine:
     def for_bytes(self, count: int) -> Engine:
         return ArrowEngine() if count <= _DRIVER_BYTES else self
 
-    def run(self, function: Callable[[T], pa.Table], tasks: Sequence[T], on_task: OnTask | None = None) -> pa.Table:
+    def run(
+        self,
+        function: Callable[[T], pa.Table],
+        tasks: Sequence[T],
+        on_task: OnTask | None = None,
+        sizes: Sequence[int] | None = None,
+    ) -> pa.Table:
         if not tasks:
             return pa.Table.from_batches([], FILE_SCHEMA)
         with spark_failures(), observed(self.spark, run_tasks, on_task) as run:
-            return self._results(self._tasks(function, tasks).mapInArrow(run, RESULTS))
+            return self._results(self._tasks(function, tasks, sizes).mapInArrow(run, RESULTS))
 
     @contextmanager
     def share(self, value: Any) -> Iterator[Shared]:
@@ -154,7 +165,8 @@ class SparkEngine:
         with scratch_folder(self.local_folder) as folder:
             sent = [ScatterToDisk(scatter, task, number, folder) for number, task in enumerate(tasks)]
             index = self.run(scatter_to_disk, sent, on_task)
-            return self.run(gather_from_disk, by_group(index, gather, groups), after(len(tasks), on_task))
+            gathers = by_group(index, gather, groups)
+            return self.run(gather_from_disk, gathers, after(len(tasks), on_task), [task.size for task in gathers])
 
     def write(self, data: Any, target: WriteTarget) -> pa.Table:
         rows = incoming(data)
@@ -220,13 +232,30 @@ class SparkEngine:
         with spark_failures():
             return reading.read_frame(self.spark, snapshot, scan, snapshot.prune(predicate))
 
-    def _tasks(self, function: Callable[[T], pa.Table] | Callable[[T], Iterator[Piece]], tasks: Sequence[T]) -> Any:
+    def _tasks(
+        self,
+        function: Callable[[T], pa.Table] | Callable[[T], Iterator[Piece]],
+        tasks: Sequence[T],
+        sizes: Sequence[int] | None = None,
+    ) -> Any:
+        """A data frame with a row (position, task, partition) for each task."""
         workers.make_ready(self.spark)
-        payloads = [pickle.dumps((function, task)) for task in tasks]
-        rows = pa.table({"position": pa.array(range(len(tasks)), pa.int32()), "task": pa.array(payloads, pa.binary())})
-        frame = self.spark.createDataFrame(rows)
-        # One partition per task, so that Spark gives each task to a free executor. One task needs no shuffle.
-        return frame if len(tasks) == 1 else frame.repartitionById(len(tasks), "position")
+        if sizes is None:
+            shares = [[position] for position in range(len(tasks))]
+        else:
+            rounds = max(_LEAST_ROUNDS, -(-sum(sizes) // (_TASK_BYTES * self.parallelism)))
+            shares = balanced_shares(sizes, rounds * self.parallelism)
+        numbers = [number for number, share in enumerate(shares) for _ in share]
+        positions = [position for share in shares for position in share]
+        payloads = [pickle.dumps((function, tasks[position])) for position in positions]
+        rows = {
+            "position": pa.array(positions, pa.int32()),
+            "task": pa.array(payloads, pa.binary()),
+            "partition": pa.array(numbers, pa.int32()),
+        }
+        frame = self.spark.createDataFrame(pa.table(rows))
+        # Spark gives each partition to a free executor. One task needs no shuffle.
+        return frame if len(tasks) == 1 else frame.repartitionById(len(shares), "partition")
 
     def _results(self, frame: Any) -> pa.Table:
         rows = frame.collect()

@@ -279,7 +279,8 @@ def _finished_groups(
     for group in group_parts(work, engine.parallelism, interval):
         numbers = order[group]
         tasks = [CompactTask(int(number), target, chosen.take(int64s(plan.bins[number]))) for number in numbers]
-        written = write_bins(engine, tasks, None if counter is None else after(int(group[0]), counter.end))
+        on_task = None if counter is None else after(int(group[0]), counter.end)
+        written = write_bins(engine, tasks, on_task, work[group].tolist())
         if counter is not None and group[-1] == len(order) - 1:
             counter.finish()
         yield _rewrite(plan, numbers, written)
@@ -297,14 +298,19 @@ def _rewrite(plan: CompactPlan, numbers: Rows, written: pa.Table) -> Rewrite:
     )
 
 
-def write_bins(engine: Engine, tasks: Sequence[CompactTask], on_task: OnTask | None = None) -> pa.Table:
+def write_bins(
+    engine: Engine, tasks: Sequence[CompactTask], on_task: OnTask | None = None, sizes: Sequence[int] | None = None
+) -> pa.Table:
     """Run compaction tasks, at least one; returns a files table with the column ``bin``.
+
+    Args:
+        sizes: the bytes that each task reads (``Engine.run``).
 
     Raises:
         DeltaError: the error of a task. The files of all tasks are deleted.
     """
     discard = partial(delete_files, store=tasks[0].target.store)
-    return pa.concat_tables(results_of(engine.run(merge_files, tasks, on_task), discard))
+    return pa.concat_tables(results_of(engine.run(merge_files, tasks, on_task, sizes), discard))
 
 
 def merge_files(task: CompactTask) -> pa.Table:

@@ -39,7 +39,9 @@ class FreshWorkers(ArrowEngine):
         self.folder = folder
         self.loaded_pandas: list[str] = []
 
-    def run(self, function: Callable[[Any], pa.Table], tasks: Sequence[Any], on_task: Any = None) -> pa.Table:
+    def run(
+        self, function: Callable[[Any], pa.Table], tasks: Sequence[Any], on_task: Any = None, sizes: Any = None
+    ) -> pa.Table:
         assert on_task is None
         sent = pa.table(
             [pa.array(range(len(tasks)), pa.int32()), pa.array([pickle.dumps((function, task)) for task in tasks])],

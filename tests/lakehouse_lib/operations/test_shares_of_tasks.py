@@ -28,9 +28,11 @@ class PicklingEngine(ArrowEngine):
         super().__init__(parallelism=2)
         self.tasks: list[bytes] = []
 
-    def run(self, function: Callable[[Any], pa.Table], tasks: Sequence[Any], on_task: Any = None) -> pa.Table:
+    def run(
+        self, function: Callable[[Any], pa.Table], tasks: Sequence[Any], on_task: Any = None, sizes: Any = None
+    ) -> pa.Table:
         self.tasks += map(pickle.dumps, tasks)
-        return super().run(function, [pickle.loads(task) for task in self.tasks], on_task)
+        return super().run(function, [pickle.loads(task) for task in self.tasks], on_task, sizes)
 
 
 @pytest.mark.parametrize(

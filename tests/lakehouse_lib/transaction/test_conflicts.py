@@ -244,9 +244,9 @@ def test_a_delete_is_planned_again_after_a_compaction_and_an_append(tmp_path):
     looked_into = []
 
     class Watching(ArrowEngine):
-        def run(self, function, tasks, on_task=None):
+        def run(self, function, tasks, *others):
             looked_into.append(sum(len(task.files) for task in tasks))
-            return super().run(function, tasks, on_task)
+            return super().run(function, tasks, *others)
 
     result = delete(before, parse("id = 1 or id = 20", before.schema), Watching())
     assert rows_of(path) == [0, 2, 10, 11, 21, 30, 31]

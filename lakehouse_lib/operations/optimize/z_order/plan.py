@@ -39,8 +39,11 @@ from lakehouse_lib.operations.optimize.z_order.shuffle import CHUNK_ROWS, FilePa
 from lakehouse_lib.operations.optimize.z_order.tags import Place, layout_of
 from lakehouse_lib.snapshot import Snapshot
 
-_LEAST_TASK_ROWS = 100_000
-_TASKS_A_SLOT = 4  # small tasks, so that gather does not wait long for a slow task
+#: A slot has up to four tasks, so that gather does not wait long for a slow task. It has fewer tasks if they would
+#: read less than the first number of bytes, because the start of a task takes time on Spark.
+_TASK_BYTES, _MOST_TASK_BYTES = 48 << 20, 128 << 20
+_MOST_ROUNDS = 4
+_LEAST_BYTES = 2 << 20  # so that a small table does not use all slots of a large cluster
 _GUESSED_ROW_BYTES = 64.0
 _NO_TREE: Tree = {
     "levels": [],
@@ -163,7 +166,7 @@ def _plan_run(
         layout: the layout of new runs, a key of ``tags.LAYOUTS``.
     """
     run = str(uuid.uuid4())
-    loads: list[tuple[Load, int]] = []
+    loads: list[tuple[Load, float]] = []
     outputs: list[OutputFile] = []
     places: list[Place] = []
     output_parts: list[int] = []
@@ -175,7 +178,7 @@ def _plan_run(
             planned = _plan_merge(sources, part, trees[part.run, part.tree], run, target_size, len(outputs))
         if planned.tree is not None:
             saved[number] = planned.tree
-        loads.extend(_loads([sources.files[row] for row in part.rows], sources.ranges.rows[part.rows], planned.layout))
+        loads.extend(_loads(sources, part, planned.layout))
         values = dict(files["partitionValues"][int(part.rows[0])].as_py() or ())
         outputs.extend(
             OutputFile(planned.layout.first_file + index, target, values, sources.columns)
@@ -343,28 +346,29 @@ def _file_ranges(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, 
     return FileRanges(rows, tuple(key_range.min for key_range in ranges), tuple(key_range.max for key_range in ranges))
 
 
-def _loads(files: Sequence[FilePart], rows: NDArray[np.float64], layout: Layout) -> Iterator[tuple[Load, int]]:
-    """A load for each file, or for each part of a large file, with its row count."""
-    for file, count in zip(files, rows.tolist(), strict=True):
-        parts = max(round(count / CHUNK_ROWS), 1)
-        for part in range(parts):
-            yield Load((file._replace(part=part, parts=parts),), layout), int(count / parts)
+def _loads(sources: _Sources, part: Part, layout: Layout) -> Iterator[tuple[Load, float]]:
+    """A load for each file of a part, or for each million rows of a large file, with its bytes."""
+    for row in part.rows:
+        parts = max(round(sources.ranges.rows[row] / CHUNK_ROWS), 1)
+        for number in range(parts):
+            file = sources.files[row]._replace(part=number, parts=parts)
+            yield Load((file,), layout), float(sources.sizes[row] / parts)
 
 
-def _tasks(reader: TableReader, loads: Sequence[tuple[Load, int]], parallelism: int) -> tuple[ScatterTask, ...]:
-    """The loads, grouped into enough tasks for all slots. A task has at most about a million rows."""
-    total = sum(rows for _, rows in loads)
-    most = min(max(total // (parallelism * _TASKS_A_SLOT), _LEAST_TASK_ROWS), CHUNK_ROWS)
-    tasks: list[ScatterTask] = []
-    pending: list[Load] = []
-    count = 0
-    for load, rows in loads:
-        if pending and count + rows > most:
-            tasks.append(ScatterTask(reader, tuple(pending)))
-            pending, count = [], 0
-        if pending and pending[-1].layout is load.layout:
-            pending[-1] = Load(pending[-1].sources + load.sources, load.layout)
+def _tasks(reader: TableReader, loads: Sequence[tuple[Load, float]], parallelism: int) -> tuple[ScatterTask, ...]:
+    """The loads in their order, in tasks of about equal bytes: the same number of tasks for each slot."""
+    sizes = np.array([size for _, size in loads])
+    total = float(sizes.sum())
+    rounds = min(max(round(total / (parallelism * _TASK_BYTES)), 1), _MOST_ROUNDS)
+    rounds = max(rounds, int(np.ceil(total / (parallelism * _MOST_TASK_BYTES))))
+    count = min(rounds * parallelism, int(total // _LEAST_BYTES) + 1)
+    # A load belongs to the task in whose bytes its middle is.
+    numbers = ((np.cumsum(sizes) - sizes / 2) * count // max(total, 1.0)).astype(np.int64)
+    tasks: list[list[Load]] = [[] for _ in range(count)]
+    for (load, _), number in zip(loads, numbers.tolist(), strict=True):
+        task = tasks[number]
+        if task and task[-1].layout is load.layout:
+            task[-1] = Load(task[-1].sources + load.sources, load.layout)
         else:
-            pending.append(load)
-        count += rows
-    return (*tasks, ScatterTask(reader, tuple(pending)))
+            task.append(load)
+    return tuple(ScatterTask(reader, tuple(task)) for task in tasks if task)

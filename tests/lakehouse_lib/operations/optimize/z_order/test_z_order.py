@@ -209,12 +209,10 @@ def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, excha
     """A thousand rows stand for a million: several parts of a file, blocks of a file and row groups at once."""
     from lakehouse_lib.operations.optimize.z_order import shuffle
 
-    if exchange_engine.name == "spark":  # Spark's workers do not see the patched constants, but the plan does
-        monkeypatch.setattr(planning, "CHUNK_ROWS", 2_000)
-    else:
+    for name, value in (("CHUNK_ROWS", 2_000), ("_MOST_TASK_BYTES", 4_096), ("_LEAST_BYTES", 4_096)):
+        monkeypatch.setattr(planning, name, value)
+    if exchange_engine.name != "spark":  # Spark's workers do not see the patched constants
         for module, name, value in (
-            (planning, "CHUNK_ROWS", 2_000),
-            (planning, "_LEAST_TASK_ROWS", 500),
             (shuffle, "CHUNK_ROWS", 2_000),
             (shuffle, "_BATCH_ROWS", 300),
             (shuffle, "_BLOCK_ROWS", 3_000),
