@@ -1,22 +1,23 @@
 """A local or mounted landing folder.
 
 A link in the folder must not lead out of it; else a user with write access to the folder could make the job read any
-file. The folder itself may be a link. The links in the path of a file are resolved first. If the result is in the
-landing folder, it is opened folder by folder, beginning at the landing folder, and no step follows a link. So a folder
-that is replaced by a link after the check cannot lead out of the landing folder.
+file. The folder itself may be a link. A file is opened folder by folder, beginning at the landing folder, and no step
+follows a link. If a part of its path is a link, the links are resolved, and if the result is in the landing folder, it
+is opened in the same way. So a folder that is replaced by a link after the check cannot lead out of the landing folder.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +27,10 @@ from lakehouse_lib.arrow.values import flags_of, int64s, literal, strings
 from lakehouse_lib.errors import LandingError, SourceRefusedError
 from lakehouse_lib.ingestion.landing.base import LISTING, Fingerprint, SourceFile
 from lakehouse_lib.ingestion.name_pattern import NamePattern
-from lakehouse_lib.store.regular_files import arrow_file, open_regular
+from lakehouse_lib.store.regular_files import NotARegularFileError, arrow_file, open_regular
 from lakehouse_lib.store.uris import is_utf8
+
+T = TypeVar("T")
 
 _DIGEST_CHUNK = 1 << 20
 _ROWS = 1 << 14
@@ -63,7 +66,7 @@ class LandingFolder:
 
     def find(self, name: str) -> SourceFile | None:
         try:
-            return _source_file(name, self._real(name).stat())
+            return _source_file(name, self._without_links(name, _status))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -210,11 +213,29 @@ class LandingFolder:
         return handle
 
     def _open(self, name: str) -> int:
-        """Resolve the links of a path, check that the result is in the landing folder, and open it."""
-        *folders, last = self._real(name).relative_to(os.path.realpath(self.path)).parts
+        """Open a file; the result is a file descriptor."""
+        return self._without_links(name, lambda last, folder: open_regular(last, follow_links=False, folder=folder))
+
+    def _without_links(self, name: str, use: Callable[[str, int], T]) -> T:
+        """The result of ``use`` for the last part of a file's path and the descriptor of its open folder.
+
+        Args:
+            use: raises ``NotARegularFileError`` if the last part is a link.
+
+        Raises:
+            LandingError: the file is not in the landing folder.
+        """
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        if parts and ".." not in parts and not name.startswith("/"):
+            with suppress(NotADirectoryError, NotARegularFileError):  # a part of the path may be a link
+                return self._below(parts, use)
+        return self._below(self._real(name).relative_to(os.path.realpath(self.path)).parts, use)
+
+    def _below(self, parts: Sequence[str], use: Callable[[str, int], T]) -> T:
+        *folders, last = parts
         folder = self._open_folder(folders)
         try:
-            return open_regular(last, follow_links=False, folder=folder)
+            return use(last, folder)
         finally:
             os.close(folder)
 
@@ -252,6 +273,14 @@ def _merged(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
             small, rows = [], 0
     if small:
         yield pa.concat_tables(small)
+
+
+def _status(last: str, folder: int) -> os.stat_result:
+    """The status of a file in an open folder."""
+    status = os.stat(last, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        raise NotARegularFileError(errno.ELOOP, "it is a symbolic link; expected a regular file", last)
+    return status
 
 
 def _source_file(name: str, status: os.stat_result) -> SourceFile:

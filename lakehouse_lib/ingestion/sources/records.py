@@ -109,7 +109,8 @@ def check_escapes(data: bytes, delimiter: str, quote: str) -> None:
     Raises:
         pa.ArrowInvalid: a quoted field ends with a backslash and a quote, and other characters follow.
     """
-    if not quote or b"\\" + quote.encode() not in data:
+    # A search for one byte is ten times as fast as one for two bytes, and most texts have no backslash.
+    if not quote or b"\\" not in data or b"\\" + quote.encode() not in data:
         return
     array = np.frombuffer(data, np.uint8)
     if _is_regular(array, np.flatnonzero(array == ord(quote)), delimiter, quote):
