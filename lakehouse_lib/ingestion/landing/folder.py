@@ -32,6 +32,8 @@ from lakehouse_lib.store.uris import is_utf8
 
 T = TypeVar("T")
 
+#: Opens a folder of which the user may open files. On Linux it needs no right to list the folder.
+_PASS = getattr(os, "O_PATH", os.O_RDONLY)
 _DIGEST_CHUNK = 1 << 20
 _ROWS = 1 << 14
 _SKIP_HINT = "a name that starts with '_' is skipped"
@@ -66,7 +68,7 @@ class LandingFolder:
 
     def find(self, name: str) -> SourceFile | None:
         try:
-            return _source_file(name, self._without_links(name, _status))
+            return _source_file(name, self._call_in_folder(name, _status))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -200,9 +202,13 @@ class LandingFolder:
                         hint=f"Replace the link by the folder itself; {_SKIP_HINT}",
                     )
 
-    def _open_folder(self, parts: Sequence[str]) -> int:
-        """Open a folder below the landing folder without following a link; the result is a file descriptor."""
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    def _open_folder(self, parts: Sequence[str], access: int = os.O_RDONLY) -> int:
+        """Open a folder below the landing folder without following a link; the result is a file descriptor.
+
+        Args:
+            access: ``os.O_RDONLY`` to list the folder, ``_PASS`` to open its files.
+        """
+        flags = access | os.O_DIRECTORY | os.O_CLOEXEC
         handle = os.open(self.path, flags)
         for part in parts:
             outer = handle
@@ -214,13 +220,13 @@ class LandingFolder:
 
     def _open(self, name: str) -> int:
         """Open a file; the result is a file descriptor."""
-        return self._without_links(name, lambda last, folder: open_regular(last, follow_links=False, folder=folder))
+        return self._call_in_folder(name, lambda last, folder: open_regular(last, follow_links=False, folder=folder))
 
-    def _without_links(self, name: str, use: Callable[[str, int], T]) -> T:
-        """The result of ``use`` for the last part of a file's path and the descriptor of its open folder.
+    def _call_in_folder(self, name: str, function: Callable[[str, int], T]) -> T:
+        """The result of a function for the last part of a file's path and the descriptor of its open folder.
 
         Args:
-            use: raises ``NotARegularFileError`` if the last part is a link.
+            function: raises ``NotARegularFileError`` if the last part is a link.
 
         Raises:
             LandingError: the file is not in the landing folder.
@@ -228,14 +234,14 @@ class LandingFolder:
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if parts and ".." not in parts and not name.startswith("/"):
             with suppress(NotADirectoryError, NotARegularFileError):  # a part of the path may be a link
-                return self._below(parts, use)
-        return self._below(self._real(name).relative_to(os.path.realpath(self.path)).parts, use)
+                return self._call_below(parts, function)
+        return self._call_below(self._real(name).relative_to(os.path.realpath(self.path)).parts, function)
 
-    def _below(self, parts: Sequence[str], use: Callable[[str, int], T]) -> T:
+    def _call_below(self, parts: Sequence[str], function: Callable[[str, int], T]) -> T:
         *folders, last = parts
-        folder = self._open_folder(folders)
+        folder = self._open_folder(folders, _PASS)
         try:
-            return use(last, folder)
+            return function(last, folder)
         finally:
             os.close(folder)
 

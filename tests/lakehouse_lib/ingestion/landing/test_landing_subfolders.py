@@ -6,6 +6,7 @@ import os
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -190,6 +191,27 @@ def test_paths_without_links_are_not_resolved(tmp_path: Path, monkeypatch: pytes
     assert opened.find("day/a.csv") == file
     with opened.open(taken) as content:
         assert content.read() == b"id\n1\n"
+
+
+def test_a_file_is_found_and_read_without_the_right_to_list_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    land(tmp_path, "day/a.csv")
+    opened = open_landing(tmp_path, pattern="**/*")
+    file = listed(opened)["day/a.csv"]
+    flags: list[int] = []
+    open_path = os.open
+
+    def noting(path: str, mode: int, **options: Any) -> int:
+        flags.append(mode)
+        return open_path(path, mode, **options)
+
+    monkeypatch.setattr(os, "open", noting)
+    assert opened.find("day/a.csv") == file
+    assert opened.fingerprint(file) is not None
+    folders = [mode for mode in flags if mode & os.O_DIRECTORY]
+    assert len(folders) == 4
+    assert all(mode & os.O_PATH for mode in folders)
 
 
 def test_a_folder_that_becomes_a_link_during_a_listing_is_left_out(
