@@ -39,11 +39,11 @@ from lakehouse_lib.operations.optimize.z_order.shuffle import CHUNK_ROWS, FilePa
 from lakehouse_lib.operations.optimize.z_order.tags import Place, layout_of
 from lakehouse_lib.snapshot import Snapshot
 
-#: A slot has up to four tasks, so that gather does not wait long for a slow task. It has fewer tasks if they would
-#: read less than the first number of bytes, because the start of a task takes time on Spark.
-_TASK_BYTES, _MOST_TASK_BYTES = 48 << 20, 128 << 20
-_MOST_ROUNDS = 4
-_LEAST_BYTES = 2 << 20  # so that a small table does not use all slots of a large cluster
+#: The usual number of tasks for a slot: up to four tasks of 48 MiB, because a task takes time to start on Spark, and
+#: gather waits for the slowest task. A slot gets more tasks if they would have more than 128 MiB.
+_ROUNDS, _TASK_BYTES, _MOST_TASK_BYTES = 4, 48 << 20, 128 << 20
+_LEAST_TASK_BYTES = 2 << 20  # so that a small table does not use all slots of a large cluster
+_ROW_BYTES = 8  # a row counts as this number of bytes at least, because some files are very small for their rows
 _GUESSED_ROW_BYTES = 64.0
 _NO_TREE: Tree = {
     "levels": [],
@@ -349,21 +349,27 @@ def _file_ranges(files: pa.Table, sizes: NDArray[np.int64], snapshot: Snapshot, 
 def _loads(sources: _Sources, part: Part, layout: Layout) -> Iterator[tuple[Load, float]]:
     """A load for each file of a part, or for each million rows of a large file, with its bytes."""
     for row in part.rows:
-        parts = max(round(sources.ranges.rows[row] / CHUNK_ROWS), 1)
+        rows = float(sources.ranges.rows[row])
+        parts = max(round(rows / CHUNK_ROWS), 1)
         for number in range(parts):
             file = sources.files[row]._replace(part=number, parts=parts)
-            yield Load((file,), layout), float(sources.sizes[row] / parts)
+            yield Load((file,), layout), max(float(sources.sizes[row]), rows * _ROW_BYTES) / parts
 
 
 def _tasks(reader: TableReader, loads: Sequence[tuple[Load, float]], parallelism: int) -> tuple[ScatterTask, ...]:
-    """The loads in their order, in tasks of about equal bytes: the same number of tasks for each slot."""
+    """The loads in their order, in tasks of about equal bytes.
+
+    Args:
+        loads: with the bytes of each load.
+    """
     sizes = np.array([size for _, size in loads])
     total = float(sizes.sum())
-    rounds = min(max(round(total / (parallelism * _TASK_BYTES)), 1), _MOST_ROUNDS)
+    rounds = min(max(round(total / (parallelism * _TASK_BYTES)), 1), _ROUNDS)
     rounds = max(rounds, int(np.ceil(total / (parallelism * _MOST_TASK_BYTES))))
-    count = min(rounds * parallelism, int(total // _LEAST_BYTES) + 1)
-    # A load belongs to the task in whose bytes its middle is.
-    numbers = ((np.cumsum(sizes) - sizes / 2) * count // max(total, 1.0)).astype(np.int64)
+    count = min(rounds * parallelism, int(total // _LEAST_TASK_BYTES) + 1)
+    # A load belongs to the task in whose bytes its middle is. The middle of an empty load may be the end of the bytes.
+    middles = np.cumsum(sizes) - sizes / 2
+    numbers = np.minimum(middles * count // max(total, 1.0), count - 1).astype(np.int64)
     tasks: list[list[Load]] = [[] for _ in range(count)]
     for (load, _), number in zip(loads, numbers.tolist(), strict=True):
         task = tasks[number]

@@ -209,7 +209,7 @@ def test_big_files_are_read_in_parts_and_blocks_written_in_order(tmp_path, excha
     """A thousand rows stand for a million: several parts of a file, blocks of a file and row groups at once."""
     from lakehouse_lib.operations.optimize.z_order import shuffle
 
-    for name, value in (("CHUNK_ROWS", 2_000), ("_MOST_TASK_BYTES", 4_096), ("_LEAST_BYTES", 4_096)):
+    for name, value in (("CHUNK_ROWS", 2_000), ("_MOST_TASK_BYTES", 4_096), ("_LEAST_TASK_BYTES", 4_096)):
         monkeypatch.setattr(planning, name, value)
     if exchange_engine.name != "spark":  # Spark's workers do not see the patched constants
         for module, name, value in (
@@ -253,7 +253,7 @@ def test_more_files_than_are_sampled(tmp_path, monkeypatch):
     """Files are ordered by time, so each file is like its neighbour, with its own range."""
     from lakehouse_lib.operations.optimize.z_order import sample
 
-    monkeypatch.setattr(sample, "FILES_READ", 7)
+    monkeypatch.setattr(sample, "_MOST_FILES_READ", 7)
     random = np.random.default_rng(9)
     data = pa.table(
         {
