@@ -64,8 +64,9 @@ G = TypeVar("G")
 
 #: The driver itself reads this number of bytes of data files in less time than Spark needs to start tasks.
 _DRIVER_BYTES = 256 << 20
-#: Small tasks are put into one task of Spark up to this number of bytes, as long as each slot has two tasks of Spark.
-#: A task of Spark takes about 70 ms to start. More tasks for a slot balance better, if some take longer than others.
+#: Small tasks are put into one task of Spark, because a task of Spark takes about 70 ms to start. Tasks of Spark have
+#: about this number of bytes on average, and fewer if a slot would have less than two of them. Two tasks for a slot
+#: balance better than one, if some take longer than others.
 _TASK_BYTES = 128 << 20
 _LEAST_ROUNDS = 2
 #: Texts in Spark's error report if a worker runs another Python version, or a Python without this library or pyarrow.

@@ -304,7 +304,7 @@ def write_bins(
     """Run compaction tasks, at least one; returns a files table with the column ``bin``.
 
     Args:
-        sizes: the bytes that each task reads (``Engine.run``).
+        sizes: the work of each task in bytes (``Engine.run``).
 
     Raises:
         DeltaError: the error of a task. The files of all tasks are deleted.
