@@ -133,8 +133,8 @@ class Engine(Protocol):
 
         Args:
             on_task: called when a task has ended; never called on Spark Connect.
-            sizes: the work of each task, in bytes to read. The Spark engine puts small tasks into one task of Spark,
-                because each task of Spark takes time to start. None: each task is a task of Spark.
+            sizes: the work of each task, in bytes to read. The Spark engine puts several small tasks into one
+                Spark task, because a Spark task takes time to start. None: each task is a Spark task.
         """
 
     def share(self, value: Any) -> AbstractContextManager[Shared]:

@@ -64,8 +64,8 @@ G = TypeVar("G")
 
 #: The driver itself reads this number of bytes of data files in less time than Spark needs to start tasks.
 _DRIVER_BYTES = 256 << 20
-#: Small tasks are put into one task of Spark, because a task of Spark takes about 70 ms to start. Tasks of Spark have
-#: about this number of bytes on average, and fewer if a slot would have less than two of them. Two tasks for a slot
+#: Several small tasks are put into one Spark task, because a Spark task takes about 70 ms to start. A Spark task has
+#: about this number of bytes on average, and less if there would be fewer than two Spark tasks for each slot. Two
 #: balance better than one, if some take longer than others.
 _TASK_BYTES = 128 << 20
 _LEAST_ROUNDS = 2

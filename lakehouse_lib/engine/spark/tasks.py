@@ -39,7 +39,7 @@ _PIECE_SCHEMA = pa.schema(
 
 
 def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run tasks on a worker, for ``Engine.run``: takes rows (position, task, ...), yields RESULTS."""
+    """Run tasks on a worker, for ``Engine.run``: takes rows (position, task, partition), yields RESULTS."""
     for batch in batches:
         for position, payload in zip(_ints(batch, 0), _blobs(batch, 1), strict=True):
             # Written by the driver of this job, never read from storage.
@@ -51,7 +51,7 @@ def run_tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def scatter_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run scatter tasks on a worker: takes rows (position, task, ...), yields PIECES."""
+    """Run scatter tasks on a worker: takes rows (position, task, partition), yields PIECES."""
     for batch in batches:
         for number, payload in zip(_ints(batch, 0), _blobs(batch, 1), strict=True):
             scatter, task = pickle.loads(payload)  # noqa: S301
