@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakehouse_lib.arrow.values import bools, numbers_of
+from lakehouse_lib.arrow.values import bools, int64s, numbers_of
 from lakehouse_lib.features import domain_metadata
 from lakehouse_lib.log.checkpoint.read import CheckpointState
 from lakehouse_lib.log.commits.commit_file import CommitActions
-from lakehouse_lib.log.replay.duplicate_paths import are_surely_distinct
+from lakehouse_lib.log.replay.duplicate_paths import find_repeated_numbers, fingerprints
 from lakehouse_lib.log.replay.file_keys import file_keys
 from lakehouse_lib.log.replay.live_files import FileSet
 from lakehouse_lib.protocol.actions import (
@@ -108,12 +108,12 @@ def _select(rows: pa.Table, flags: NDArray[np.bool_]) -> pa.Table:
 
 def _is_last(keys: pa.Array, sequence: NDArray[np.int64]) -> NDArray[np.bool_]:
     """For each row whether it has the newest action of its key."""
-    if are_surely_distinct(pa.chunked_array([keys])):
-        return np.ones(len(keys), np.bool_)
-    encoded = keys.dictionary_encode()
-    codes = numbers_of(encoded.indices, np.int32)
-    newest = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, dtype=np.int64)
-    order = np.arange(len(codes))
-    rank = sequence * (len(codes) + 1) + order  # ties within a commit: the later line
-    np.maximum.at(newest, codes, rank)
-    return np.asarray(newest[codes] == rank)
+    flags = np.ones(len(keys), np.bool_)
+    repeated = find_repeated_numbers([fingerprints(keys)])
+    if len(repeated):
+        codes = numbers_of(keys.take(int64s(repeated)).dictionary_encode().indices, np.int32)
+        rank = sequence[repeated] * (len(keys) + 1) + repeated  # ties within a commit: the later line
+        newest = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
+        np.maximum.at(newest, codes, rank)
+        flags[repeated] = newest[codes] == rank
+    return flags
