@@ -200,8 +200,14 @@ class LocalStore:
 
     def delete_many(self, paths: Iterable[str]) -> None:
         for path in paths:
-            with self._failures(path), contextlib.suppress(FileNotFoundError):
-                os.unlink(self._full_name(path))  # noqa: PTH108 - a Path takes as long as the deletion
+            name = self._full_name(path)
+            try:
+                os.unlink(name)  # noqa: PTH108 - a Path takes as long as the deletion
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                continue  # as for ``head``, a folder is not an object
+            except OSError:
+                with self._failures(path):
+                    raise
 
     def head(self, path: str) -> ObjectMeta | None:
         with self._failures(path):

@@ -22,7 +22,7 @@ from botocore.credentials import Credentials
 from botocore.utils import get_environ_proxies
 
 from lakehouse_lib.errors import DeltaError, InvalidArgumentError
-from lakehouse_lib.store.s3 import listing
+from lakehouse_lib.store.s3 import answers
 from lakehouse_lib.store.s3.deadline import limit_answers
 from lakehouse_lib.store.s3.errors import (
     FAILURES,
@@ -230,7 +230,7 @@ class S3Client:
                 config=config,
             )
             limit_answers(client)
-            listing.register(client)
+            answers.register(client)
             credentials = None if options.skip_signature else session.get_credentials()
             # Other kinds of credentials are fetched when a request needs them.
             if credentials is not None and type(credentials) is Credentials:

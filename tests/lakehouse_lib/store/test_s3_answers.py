@@ -1,4 +1,4 @@
-"""The parser of listings gives what botocore's parser gives, and leaves to it what it does not understand."""
+"""The parsers of long answers give what botocore's parser gives, and leave to it what they do not understand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakehouse_lib.store import ObjectMeta, ObjectStore, open_store
-from lakehouse_lib.store.s3 import listing
+from lakehouse_lib.store.s3 import answers
 from tests.s3_server import S3Server
 
 PAGE = """<?xml version="1.0" encoding="UTF-8"?>
@@ -28,7 +28,7 @@ def answer(text: str, status: int = 200, operation: str = "ListObjectsV2") -> tu
     """The answer after the parser, and the members that it has added."""
     response: dict[str, Any] = {"status_code": status, "body": text.encode()}
     members: dict[str, Any] = {}
-    listing.parse_contents(SimpleNamespace(name=operation), response, members)
+    answers.parse_contents(SimpleNamespace(name=operation), response, members)
     return response, members
 
 
@@ -48,7 +48,7 @@ def test_both_parsers_list_the_same(s3_server: S3Server, location: str, monkeypa
         calls += 1
         raise ValueError
 
-    monkeypatch.setattr(listing, "_object", refuse)
+    monkeypatch.setattr(answers, "_object", refuse)
     assert (objects(store), store.folders()) == (fast, folders)
     assert len(fast) == 6
     assert all(tag for _, tag in fast.values())
@@ -187,5 +187,33 @@ def test_any_answer_is_parsed_as_botocore_parses_it(body: bytes) -> None:
     response: dict[str, Any] = {"status_code": 200, "body": body}
     members: dict[str, Any] = {}
     expected = parsed(response, members)
-    listing.parse_contents(SimpleNamespace(name="ListObjectsV2"), response, members)
+    answers.parse_contents(SimpleNamespace(name="ListObjectsV2"), response, members)
     assert parsed(response, members) == expected
+
+
+DELETED = b"<DeleteResult>" + b"<Deleted><Key>a/b</Key></Deleted>" * 2 + b"</DeleteResult>"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "operation", "is_replaced"),
+    [
+        (DELETED, 200, "DeleteObjects", True),
+        (DELETED + b"\n", 200, "DeleteObjects", True),
+        (
+            DELETED.replace(b"</Deleted></", b"</Deleted><Error><Code>SlowDown</Code></Error></"),
+            200,
+            "DeleteObjects",
+            False,
+        ),
+        (DELETED[:-1], 200, "DeleteObjects", False),
+        (DELETED, 503, "DeleteObjects", False),
+        (DELETED, 200, "ListObjectsV2", False),
+        (b"<Error><Code>InternalError</Code></Error>", 200, "DeleteObjects", False),
+    ],
+)
+def test_the_names_of_deleted_objects_are_not_parsed(
+    body: bytes, status: int, operation: str, is_replaced: bool
+) -> None:
+    response = {"status_code": status, "body": body}
+    answers.drop_deleted(SimpleNamespace(name=operation), response)
+    assert response["body"] == (b"<DeleteResult/>" if is_replaced else body)
