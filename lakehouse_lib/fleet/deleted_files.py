@@ -22,8 +22,9 @@ logger = logging.getLogger(__name__)
 
 _TIME = pa.timestamp("us", "UTC")
 
-#: The columns of the record. ``path`` is relative to the table and decoded; ``size`` is in bytes; ``deleted_at`` is the
-#: time at which the row was written, before the deletion.
+#: The columns of the record. ``path`` is relative to the table and decoded; ``size`` is in bytes; ``modified_at`` is
+#: null if the file is known only from the log; ``deleted_at`` is the time at which the row was written, before the
+#: deletion.
 SCHEMA = pa.schema(
     [
         pa.field("run", pa.string()),

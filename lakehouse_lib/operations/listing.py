@@ -16,12 +16,12 @@ from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.store import ObjectMeta, ObjectStore
 
 #: Stored objects: one row per object, with its store path, its size in bytes and its modification time in ms since the
-#: epoch.
+#: epoch. The time is null if the object is known only from the log.
 OBJECT_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False),
-        pa.field("modified", pa.int64(), nullable=False),
+        pa.field("modified", pa.int64()),
     ]
 )
 

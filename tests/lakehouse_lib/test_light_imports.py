@@ -97,6 +97,15 @@ def test_changes_of_rows_load_no_pandas(tmp_path: Path, marks: str) -> None:
     assert sorted(table.to_pyarrow_table()["id"].to_pylist()) == [1, 2, 4]
 
 
+@pytest.mark.parametrize("full", [False, True])
+def test_a_vacuum_that_deletes_files_loads_no_pandas(tmp_path: Path, full: bool) -> None:
+    for _ in range(2):
+        write_deltalake(str(tmp_path), pa.table({"day": ["a"], "id": [1]}), partition_by=["day"], mode="overwrite")
+    call = f"table.vacuum(0, dry_run=False, enforce_retention_duration=False, full={full})"
+    assert run(FIRST_CALL, str(tmp_path), call) is False
+    assert len(list(tmp_path.glob("day=a/*.parquet"))) == 1
+
+
 def test_the_library_imports_no_dependency_by_itself() -> None:
     code = "import json, sys, lakehouse_lib; print(json.dumps([*sys.modules]))"
     assert not {"pyarrow", "numpy", "pandas", "sqlglot", "pydantic", "boto3", "pyspark"} & set(run(code))

@@ -1,8 +1,8 @@
 """Delete files that the table no longer needs, by delta-spark's rules (PROTOCOL.md, section Vacuum Protocol Check).
 
-Listed files are compared with the paths that the table needs (``unneeded_files``), and unneeded files are deleted in
-batches of 100,000. A dry run does the same without the deletions. After VACUUM START, each batch is compared again with
-the latest version, pins and clones. After a kill, run the vacuum again.
+Listed or removed files are compared with the paths that the table needs (``unneeded_files``), and unneeded files are
+deleted in batches of 100,000. A dry run does the same without the deletions. After VACUUM START, each batch is compared
+again with the latest version, pins and clones. After a kill, run the vacuum again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from lakehouse_lib.arrow.values import as_array
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, VersionNotFoundError
 from lakehouse_lib.features.in_commit_timestamp import effective_properties
 from lakehouse_lib.json_text import excerpt
@@ -26,14 +27,16 @@ from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.upkeep.unneeded_files.deletion import Deletion, Outcome
 from lakehouse_lib.operations.upkeep.unneeded_files.inventory import Inventory, inventory_objects
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, file_needs
-from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import recorded_files
+from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import RecordedFiles, recorded_files
 from lakehouse_lib.operations.upkeep.unneeded_files.removed_objects import (
-    change_file_paths,
     first_version_to_read,
     is_listing_cheaper,
+    logged_files,
     may_lack_tombstones,
+    old_change_files,
     removed_objects,
     removes_below_checkpoint,
+    tombstones_since,
 )
 from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, scan_table
 from lakehouse_lib.progress import Counter, OnProgress
@@ -68,7 +71,8 @@ def vacuum(
 
     - files and folders whose names start with ``_`` or ``.``, except change files, the folder ``_delta_index``, the
       folders of partitions, temporary files of Spark writes, and checksums of deleted files,
-    - tables in subfolders, and the ``metadata`` of an Iceberg table in the same folder,
+    - tables in subfolders, and the ``metadata`` of an Iceberg table in the same folder, unless ``full`` is False and a
+      commit of this table has removed such a file,
     - files outside the folder, symbolic links, and files behind symbolic links,
     - files that shallow clones or pinned versions refer to,
     - empty folders, because a writer may be about to use them.
@@ -84,9 +88,10 @@ def vacuum(
         enforce_retention_duration: refuse fewer hours than the table's retention.
         full: list the table, and delete old files without a log entry, too; False: delete only files that commits have
             removed since the last vacuum, and change files of these commits that are older than the retention. The
-            paths of these files are read from the log. A remote table is listed nevertheless if a listing takes far
-            fewer requests (``is_listing_cheaper``). If some of these commits were cleaned up, their files stay, and a
-            warning is logged.
+            paths and sizes of these files are read from the log. If it lacks the size, or if a pin, a clone or
+            ``keep_versions`` makes vacuums read commits again, the store is asked for each file, or the table is listed
+            if that takes far fewer requests (``is_listing_cheaper``). If some of these commits were cleaned up, their
+            files stay, and a warning is logged.
         keep_versions: keep all files of these versions.
         commit_properties: the properties of both commits; only VACUUM START has the application transactions.
         before_deletion: called with the files to delete (OBJECT_SCHEMA), at most 100,000 at a time, before their
@@ -103,7 +108,8 @@ def vacuum(
 
     Returns:
         The first 100,000 paths. Metrics: numFilesToDelete and sizeOfDataToDelete (bytes) by the plan; numDeletedFiles
-        and sizeOfDeletedFiles (bytes), both 0 in a dry run; numListCalls.
+        and sizeOfDeletedFiles (bytes), both 0 in a dry run; numListCalls. Without a listing, they may count files that
+        another program has deleted before.
 
     Raises:
         RetentionError: ``retention_hours`` is shorter than the table's retention, or this machine's clock is ahead of
@@ -152,9 +158,9 @@ def vacuum(
     latest.check_writable()
     files = pa.concat_tables([latest.files, *(load_snapshot(store, version).files for version in keep_versions)])
     records = recorded_files(store, moment, cutoff)
-    change_files, is_complete = None, True
+    change_files, logged, is_complete = None, None, True
     if full:
-        more = _dropped_tombstones(latest, cutoff)
+        tombstones = [latest.tombstones, *_dropped_tombstones(latest, cutoff)]
     else:
         first, is_complete = first_version_to_read(latest)
         if not is_complete:
@@ -163,16 +169,19 @@ def vacuum(
                 "stay until a vacuum with full=True",
                 *(store.root, first),
             )
-        more = removes_below_checkpoint(latest, first=first)
-        change_files = change_file_paths(store, cutoff, first)
-    tombstones = latest.tombstones
-    tombstones = pa.concat_tables([tombstones, *(table.select(tombstones.column_names) for table in more)])
+        tombstones = tombstones_since(first, latest, cutoff, is_complete=is_complete)
+        change_files = old_change_files(store, cutoff, first)
+    removes = pa.concat_tables([table.select(latest.tombstones.column_names) for table in tombstones])
+    if change_files is not None:
+        # If commits are read again, an earlier vacuum may have deleted the files that they have removed.
+        is_first_read = is_complete and _oldest_kept(keep_versions, records) is None
+        logged = logged_files(removes, change_files, cutoff, store).slice(0, None if is_first_read else 0)
     needs = file_needs(
         files,
-        tombstones,
+        removes,
         cutoff,
         store=store,
-        change_files=change_files,
+        change_files=None if change_files is None else as_array(change_files["path"]),
         kept_paths=records.paths,
         partition_columns=list(latest.layout.partition_keys.values()),
     )
@@ -194,7 +203,7 @@ def vacuum(
     outcome = Outcome(deletion, dry_run)
     list_calls = store.list_calls
     try:
-        for folder in _folders(needs, inventory, full=full, on_progress=on_progress):
+        for folder in _folders(needs, logged, inventory, on_progress):
             outcome.take(folder)
         list_calls = store.list_calls - list_calls
         current = newest(latest) if full else latest  # files that were committed during the listing are live
@@ -206,10 +215,9 @@ def vacuum(
     if not dry_run:
         records = deletion.recorded or records
         store.delete_many(records.unneeded_records)
-        # Pins and clones keep files that commits after their version have removed. Later plans must read these commits.
-        oldest = [*keep_versions, *([] if records.oldest_version is None else [records.oldest_version])]
         if inventory is None and is_complete:  # an inventory may lack files
-            _remember(latest, cutoff, most=min(oldest, default=latest.version))
+            oldest = _oldest_kept(keep_versions, records)
+            _remember(latest, cutoff, most=latest.version if oldest is None else oldest)
     metrics = {
         "numFilesToDelete": outcome.count,
         "sizeOfDataToDelete": outcome.size,
@@ -221,14 +229,28 @@ def vacuum(
 
 
 def _folders(
-    needs: FileNeeds, inventory: Inventory | None, *, full: bool, on_progress: OnProgress | None
+    needs: FileNeeds, logged: pa.Table | None, inventory: Inventory | None, on_progress: OnProgress | None
 ) -> Iterable[ScannedFolder]:
+    """The unneeded files.
+
+    Args:
+        logged: see ``removed_objects``; None: a full vacuum.
+    """
     if inventory is not None:
         return [inventory_objects(inventory, needs)]
-    if not full and not is_listing_cheaper(needs):
-        return [removed_objects(needs)]
+    if logged is not None and not is_listing_cheaper(needs, logged):
+        return [removed_objects(needs, logged)]
     counter = None if on_progress is None else Counter("listed objects", on_progress)
     return scan_table(needs.store, needs, None if counter is None else counter.add)
+
+
+def _oldest_kept(keep_versions: Collection[int], records: RecordedFiles) -> int | None:
+    """The oldest version whose files are kept; None: no older version than the latest.
+
+    Later vacuums must read the commits after this version, because these commits have removed kept files.
+    """
+    recorded = [] if records.oldest_version is None else [records.oldest_version]
+    return min([*keep_versions, *recorded], default=None)
 
 
 def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:

@@ -102,7 +102,7 @@ def scan_objects(
     """The unneeded files among the objects of a complete listing.
 
     Args:
-        rows: the least number of rows that are compared with the needed paths at once. Each comparison hashes all
+        rows: the least number of rows that are compared with the needed paths at once. Each comparison reads all
             needed paths.
         on_listed: see ``scan_table``.
     """
