@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def make(home: Path, objects: int) -> Path:
     shutil.rmtree(root, ignore_errors=True)
     for folder in range(_FOLDERS):
         (root / f"p={folder}").mkdir(parents=True)
-    old = time.time() - 30 * _DAY
+    old, removal = (time.time() - days * _DAY for days in (30, 20))
     for number in range(objects):
         path = root / _path(number)
         path.write_bytes(b"PAR1")
@@ -84,10 +85,10 @@ def make(home: Path, objects: int) -> Path:
         "createdTime": int(old * 1000),
     }
     start = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
-    _write_commit(root, 0, start, ({"add": _file(n, modificationTime=int(old * 1000))} for n in range(live + removed)))
-    deleted = int((time.time() - 20 * _DAY) * 1000)
-    removes = ({"remove": _file(n, deletionTimestamp=deleted)} for n in range(live, live + removed))
-    _write_commit(root, 1, [{"commitInfo": {"operation": "DELETE"}}], removes)
+    adds = ({"add": _file(n, modificationTime=int(old * 1000))} for n in range(live + removed))
+    _write_commit(root, 0, old, start, adds)
+    removes = ({"remove": _file(n, deletionTimestamp=int(removal * 1000))} for n in range(live, live + removed))
+    _write_commit(root, 1, removal, [{"commitInfo": {"operation": "DELETE"}}], removes)
     return root
 
 
@@ -198,12 +199,14 @@ def _file(number: int, **fields: Any) -> dict[str, Any]:
     return {"path": path, "partitionValues": partition, "size": 4, "dataChange": True, **fields}
 
 
-def _write_commit(root: Path, version: int, start: Sequence[dict[str, Any]], actions: Iterator[dict[str, Any]]) -> None:
-    with (root / "_delta_log" / f"{version:020}.json").open("w") as log:
-        for action in start:
+def _write_commit(
+    root: Path, version: int, moment: float, start: Sequence[dict[str, Any]], actions: Iterator[dict[str, Any]]
+) -> None:
+    path = root / "_delta_log" / f"{version:020}.json"
+    with path.open("w") as log:
+        for action in chain(start, actions):
             log.write(json.dumps(action) + "\n")
-        for action in actions:
-            log.write(json.dumps(action) + "\n")
+    os.utime(path, (moment, moment))
 
 
 if __name__ == "__main__":

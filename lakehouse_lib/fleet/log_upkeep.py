@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lakehouse_lib.arrow.values import literal
 from lakehouse_lib.errors import VersionNotFoundError
 from lakehouse_lib.log.commits.commit_file import read_commit
-from lakehouse_lib.log.retention.last_vacuum import read_last_vacuumed
+from lakehouse_lib.log.retention.last_vacuum import read_last_vacuum
 from lakehouse_lib.log.segment import Commit, list_commits
 from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import recorded_files
 from lakehouse_lib.protocol import file_paths
@@ -75,8 +75,7 @@ def reclaimable_files(
         retention_ms: the retention of removed files, in ms.
         commits: the commits in the log, ascending; None: the commits since the last vacuum are listed.
     """
-    vacuumed = read_last_vacuumed(snapshot.store, snapshot.version)
-    since = -1 if vacuumed is None else vacuumed
+    since = read_last_vacuum(snapshot.store, snapshot.version).version
     due = [
         commit
         for commit in (list_commits(snapshot.store, since + 1) if commits is None else commits)

@@ -12,13 +12,13 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import map_requests
 
 
-def logged_change_files(store: ObjectStore, before: int | None = None, first: int = 0) -> pa.Table:
+def logged_change_files(store: ObjectStore, before: int | None = None, versions: range | None = None) -> pa.Table:
     """The change files (CHANGE_FILE_SCHEMA) to which commits refer. Reads these commits.
 
     Args:
         before: ms since the epoch; commits that were stored at this time or later are left out. None: no commit is
             left out.
-        first: the first version.
+        versions: the versions of the commits; None: all in the log.
     """
     nothing = pa.Table.from_batches([], CHANGE_FILE_SCHEMA)
 
@@ -28,5 +28,12 @@ def logged_change_files(store: ObjectStore, before: int | None = None, first: in
         except VersionNotFoundError:  # cleaned up meanwhile, so no reader can read its changes
             return nothing
 
-    due = [commit for commit in list_commits(store, first) if before is None or commit.object.modified < before]
+    if versions is not None and not versions:
+        return nothing
+    commits = list_commits(store, 0 if versions is None else versions.start)
+    due = [
+        commit
+        for commit in commits
+        if (before is None or commit.modified < before) and (versions is None or commit.version in versions)
+    ]
     return pa.concat_tables([nothing, *map_requests(store, changes, due)])

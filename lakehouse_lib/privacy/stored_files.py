@@ -16,7 +16,7 @@ from lakehouse_lib.errors import DeltaError, LogCorruptedError, ObjectNotFoundEr
 from lakehouse_lib.log import file_names
 from lakehouse_lib.log.change_files import logged_change_files
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA, Listing
-from lakehouse_lib.operations.upkeep.unneeded_files.removed_objects import removes_below_checkpoint
+from lakehouse_lib.operations.upkeep.unneeded_files.removed_files import removes_below_checkpoint
 from lakehouse_lib.protocol import deletion_vector, file_paths, partition_values
 from lakehouse_lib.protocol.actions import FILE_SCHEMA
 from lakehouse_lib.schema import PrimitiveType

@@ -6,6 +6,7 @@ The file is a hint. If it is missing or cannot be read, the next plan of a vacuu
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from lakehouse_lib.errors import StoreError
 from lakehouse_lib.log import file_names
@@ -13,10 +14,24 @@ from lakehouse_lib.store import ObjectStore
 
 _PATH = f"{file_names.LOG}/_last_vacuum_info"
 _VERSION = "latestCommitVersionOutsideOfRetentionWindow"
+_VISITED = "lakehouseLatestVisitedVersion"  # delta-spark ignores it
 
 
-def read_last_vacuumed(store: ObjectStore, latest: int) -> int | None:
-    """The last version whose removed files a vacuum has deleted; None: unknown.
+@dataclass(frozen=True)
+class LastVacuum:
+    """Which removed files vacuums have deleted.
+
+    Attributes:
+        version: the removed files of all commits up to this version are deleted; -1: of no commit.
+        visited: the same, except for files that pins, shallow clones or other kept versions needed then.
+    """
+
+    version: int = -1
+    visited: int = -1
+
+
+def read_last_vacuum(store: ObjectStore, latest: int) -> LastVacuum:
+    """The hint of the last vacuum.
 
     Args:
         latest: the latest version. A greater number was written for an earlier table in this folder, and is ignored.
@@ -24,17 +39,25 @@ def read_last_vacuumed(store: ObjectStore, latest: int) -> int | None:
     try:
         body = json.loads(store.read(_PATH))
     except (StoreError, ValueError):
-        return None
-    version = body.get(_VERSION) if isinstance(body, dict) else None
-    return version if type(version) is int and 0 <= version <= latest else None
+        return LastVacuum()
+    version, visited = (_version_in(body, name, latest) for name in (_VERSION, _VISITED))
+    return LastVacuum(version, max(version, visited))
 
 
-def write_last_vacuumed(store: ObjectStore, version: int) -> None:
-    """Write that the removed files of all commits up to ``version`` are deleted."""
-    store.put(_PATH, json.dumps({_VERSION: version}, separators=(",", ":")).encode() + b"\n")
+def write_last_vacuum(store: ObjectStore, last: LastVacuum) -> None:
+    """Write the hint, for this library and for delta-spark."""
+    body = {_VERSION: last.version} if last.version >= 0 else {}
+    if last.visited > last.version:
+        body[_VISITED] = last.visited
+    store.put(_PATH, json.dumps(body, separators=(",", ":")).encode() + b"\n")
 
 
 def last_vacuum_time(store: ObjectStore) -> int | None:
     """When a vacuum last wrote the file, by the store's clock in ms since the epoch; None: unknown."""
     meta = store.head(_PATH)
     return None if meta is None else meta.modified
+
+
+def _version_in(body: object, name: str, latest: int) -> int:
+    version = body.get(name) if isinstance(body, dict) else None
+    return version if type(version) is int and 0 <= version <= latest else -1

@@ -7,36 +7,34 @@ again with the latest version, pins and clones. After a kill, run the vacuum aga
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 
 import pyarrow as pa
 
 from lakehouse_lib.arrow.values import as_array
-from lakehouse_lib.errors import InvalidArgumentError, RetentionError, VersionNotFoundError
-from lakehouse_lib.features.in_commit_timestamp import effective_properties
+from lakehouse_lib.errors import InvalidArgumentError, RetentionError
 from lakehouse_lib.json_text import excerpt
 from lakehouse_lib.log import clock, latest_version
-from lakehouse_lib.log.history import moment_of, newest_at
-from lakehouse_lib.log.retention.last_vacuum import read_last_vacuumed, write_last_vacuumed
+from lakehouse_lib.log.history import moment_of
+from lakehouse_lib.log.retention.last_vacuum import LastVacuum, read_last_vacuum, write_last_vacuum
 from lakehouse_lib.log.retention.tombstones import drop_expired, retention
-from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.upkeep.unneeded_files.deletion import Deletion, Outcome
 from lakehouse_lib.operations.upkeep.unneeded_files.inventory import Inventory, inventory_objects
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, file_needs
-from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import RecordedFiles, recorded_files
-from lakehouse_lib.operations.upkeep.unneeded_files.removed_objects import (
-    first_version_to_read,
-    is_listing_cheaper,
-    logged_files,
+from lakehouse_lib.operations.upkeep.unneeded_files.recorded_files import recorded_files
+from lakehouse_lib.operations.upkeep.unneeded_files.removed_files import (
+    RemovedFiles,
+    last_expired_version,
     may_lack_tombstones,
-    old_change_files,
-    removed_objects,
+    removed_files,
     removes_below_checkpoint,
-    tombstones_since,
+)
+from lakehouse_lib.operations.upkeep.unneeded_files.removed_objects import (
+    is_listing_cheaper,
+    removed_objects,
+    unlogged_paths,
 )
 from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, scan_table
 from lakehouse_lib.progress import Counter, OnProgress
@@ -45,7 +43,6 @@ from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.transaction import CommitProperties
 
 _LONGEST_HOURS = 1e10  # about a million years; an int64 holds it in milliseconds
-logger = logging.getLogger(__name__)
 
 _HOUR = 3_600_000
 
@@ -71,8 +68,8 @@ def vacuum(
 
     - files and folders whose names start with ``_`` or ``.``, except change files, the folder ``_delta_index``, the
       folders of partitions, temporary files of Spark writes, and checksums of deleted files,
-    - tables in subfolders, and the ``metadata`` of an Iceberg table in the same folder, unless ``full`` is False and a
-      commit of this table has removed such a file,
+    - tables in subfolders (without ``full``, only of subfolders in which this table needs no file), and the
+      ``metadata`` of an Iceberg table in the same folder,
     - files outside the folder, symbolic links, and files behind symbolic links,
     - files that shallow clones or pinned versions refer to,
     - empty folders, because a writer may be about to use them.
@@ -88,10 +85,10 @@ def vacuum(
         enforce_retention_duration: refuse fewer hours than the table's retention.
         full: list the table, and delete old files without a log entry, too; False: delete only files that commits have
             removed since the last vacuum, and change files of these commits that are older than the retention. The
-            paths and sizes of these files are read from the log. If it lacks the size, or if a pin, a clone or
-            ``keep_versions`` makes vacuums read commits again, the store is asked for each file, or the table is listed
-            if that takes far fewer requests (``is_listing_cheaper``). If some of these commits were cleaned up, their
-            files stay, and a warning is logged.
+            paths and sizes of these files are read from the log. The store is asked for a file if the log lacks its
+            size, or if an earlier vacuum may have deleted it, because ``keep_versions``, a pin or a clone makes vacuums
+            read its commit again. If a listing takes far fewer requests (``is_listing_cheaper``), the table is listed.
+            If some of these commits were cleaned up, their files stay, and a warning is logged.
         keep_versions: keep all files of these versions.
         commit_properties: the properties of both commits; only VACUUM START has the application transactions.
         before_deletion: called with the files to delete (OBJECT_SCHEMA), at most 100,000 at a time, before their
@@ -158,30 +155,14 @@ def vacuum(
     latest.check_writable()
     files = pa.concat_tables([latest.files, *(load_snapshot(store, version).files for version in keep_versions)])
     records = recorded_files(store, moment, cutoff)
-    change_files, logged, is_complete = None, None, True
-    if full:
-        tombstones = [latest.tombstones, *_dropped_tombstones(latest, cutoff)]
-    else:
-        first, is_complete = first_version_to_read(latest)
-        if not is_complete:
-            logger.warning(
-                "%s: commits since the last vacuum were cleaned up, before version %d; files that they have removed "
-                "stay until a vacuum with full=True",
-                *(store.root, first),
-            )
-        tombstones = tombstones_since(first, latest, cutoff, is_complete=is_complete)
-        change_files = old_change_files(store, cutoff, first)
-    removes = pa.concat_tables([table.select(latest.tombstones.column_names) for table in tombstones])
-    if change_files is not None:
-        # If commits are read again, an earlier vacuum may have deleted the files that they have removed.
-        is_first_read = is_complete and _oldest_kept(keep_versions, records) is None
-        logged = logged_files(removes, change_files, cutoff, store).slice(0, None if is_first_read else 0)
+    last_expired = last_expired_version(latest, cutoff)
+    removed = None if full else removed_files(latest, cutoff, last_expired)
     needs = file_needs(
         files,
-        removes,
+        _all_tombstones(latest, cutoff) if removed is None else removed.tombstones,
         cutoff,
         store=store,
-        change_files=None if change_files is None else as_array(change_files["path"]),
+        change_files=None if removed is None else as_array(removed.change_files["path"]),
         kept_paths=records.paths,
         partition_columns=list(latest.layout.partition_keys.values()),
     )
@@ -203,7 +184,7 @@ def vacuum(
     outcome = Outcome(deletion, dry_run)
     list_calls = store.list_calls
     try:
-        for folder in _folders(needs, logged, inventory, on_progress):
+        for folder in _folders(needs, removed, inventory, on_progress):
             outcome.take(folder)
         list_calls = store.list_calls - list_calls
         current = newest(latest) if full else latest  # files that were committed during the listing are live
@@ -213,11 +194,11 @@ def vacuum(
         deletion.fail()
         raise
     if not dry_run:
-        records = deletion.recorded or records
-        store.delete_many(records.unneeded_records)
-        if inventory is None and is_complete:  # an inventory may lack files
-            oldest = _oldest_kept(keep_versions, records)
-            _remember(latest, cutoff, most=latest.version if oldest is None else oldest)
+        store.delete_many((deletion.recorded or records).unneeded_records)
+        if inventory is None and (removed is None or removed.is_complete):  # an inventory may lack files
+            # A pin that was released meanwhile counts, too, because the plan has kept its files.
+            kept_versions = {*keep_versions, *records.versions, *deletion.kept_versions}
+            _remember(latest, last_expired, min(kept_versions, default=latest.version))
     metrics = {
         "numFilesToDelete": outcome.count,
         "sizeOfDataToDelete": outcome.size,
@@ -229,39 +210,35 @@ def vacuum(
 
 
 def _folders(
-    needs: FileNeeds, logged: pa.Table | None, inventory: Inventory | None, on_progress: OnProgress | None
+    needs: FileNeeds, removed: RemovedFiles | None, inventory: Inventory | None, on_progress: OnProgress | None
 ) -> Iterable[ScannedFolder]:
     """The unneeded files.
 
     Args:
-        logged: see ``removed_objects``; None: a full vacuum.
+        removed: the files that commits have removed; None: a full vacuum.
     """
     if inventory is not None:
         return [inventory_objects(inventory, needs)]
-    if logged is not None and not is_listing_cheaper(needs, logged):
-        return [removed_objects(needs, logged)]
+    if removed is not None:
+        others = unlogged_paths(needs, removed.logged)
+        if not is_listing_cheaper(needs, len(others)):
+            return [removed_objects(needs, removed.logged, others)]
     counter = None if on_progress is None else Counter("listed objects", on_progress)
     return scan_table(needs.store, needs, None if counter is None else counter.add)
 
 
-def _oldest_kept(keep_versions: Collection[int], records: RecordedFiles) -> int | None:
-    """The oldest version whose files are kept; None: no older version than the latest.
+def _remember(latest: Snapshot, last_expired: int, oldest_kept: int) -> None:
+    """Write which removed files are deleted. Later plans skip the commits that have removed them.
 
-    Later vacuums must read the commits after this version, because these commits have removed kept files.
+    Args:
+        last_expired: the last version whose removed files have expired; -1: none.
+        oldest_kept: the oldest version whose files are kept. Later commits have removed some of them, so these commits
+            are read again.
     """
-    recorded = [] if records.oldest_version is None else [records.oldest_version]
-    return min([*keep_versions, *recorded], default=None)
-
-
-def _remember(latest: Snapshot, cutoff: int, *, most: int) -> None:
-    """Write the last version, at most ``most``, whose removed files are deleted. Later plans skip its commits."""
-    store = latest.store
-    properties = effective_properties(latest.configuration, latest.protocol)
-    with suppress(VersionNotFoundError):  # a concurrent cleanup
-        version = newest_at(store, list_commits(store), cutoff, properties)
-        if version is not None:
-            last = read_last_vacuumed(store, latest.version) or 0
-            write_last_vacuumed(store, max(last, min(version, most)))
+    if last_expired >= 0:
+        last = read_last_vacuum(latest.store, latest.version)
+        version, visited = max(last.version, min(last_expired, oldest_kept)), max(last.visited, last_expired)
+        write_last_vacuum(latest.store, LastVacuum(version, visited))
 
 
 def newest(snapshot: Snapshot) -> Snapshot:
@@ -282,8 +259,8 @@ def _retention_ms(retention_hours: float, table: str) -> int:
     return int(retention_hours * _HOUR)
 
 
-def _dropped_tombstones(latest: Snapshot, since: int) -> list[pa.Table]:
-    """The tombstones after ``since`` in the commits up to the latest checkpoint, if it may lack such tombstones."""
-    if not may_lack_tombstones(latest, since):
-        return []
-    return [drop_expired(table, since) for table in removes_below_checkpoint(latest, since)]
+def _all_tombstones(latest: Snapshot, since: int) -> pa.Table:
+    """The tombstones of this version, and those after ``since`` that its checkpoint may lack."""
+    dropped = removes_below_checkpoint(latest, since) if may_lack_tombstones(latest, since) else []
+    unexpired = [drop_expired(table, since).select(latest.tombstones.column_names) for table in dropped]
+    return pa.concat_tables([latest.tombstones, *unexpired])

@@ -24,13 +24,14 @@ from lakehouse_lib.features import protocol_for, writer_features
 from lakehouse_lib.operations.dml.delete import delete
 from lakehouse_lib.operations.optimize.compact import compact
 from lakehouse_lib.operations.optimize.z_order.z_order import z_order
+from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.snapshot import Snapshot, load_snapshot
 from lakehouse_lib.store import LocalStore
 from lakehouse_lib.transaction import Committed, OptimisticTransaction
 from tests.faults.scenes import clock_off_by
 from tests.interop.delta_spark.peer import Peer, SparkRefusal
-from tests.peers import read_delta_rs, read_duckdb
+from tests.peers import files_delta_rs, parquet_files, read_delta_rs, read_duckdb
 
 TIMED = {"delta.enableInCommitTimestamps": "true"}
 HOUR = 3600.0
@@ -366,3 +367,21 @@ def test_deletion_vectors_in_turns(
         assert pa.table(judge.execute(f"SELECT id FROM {name} ORDER BY id").read_all())["id"].to_pylist() == spark_ids
     DeltaTable(path, engine=engine).optimize.compact()
     assert_all_read(path, peer, sorted(expected[-1]), (read_duckdb,))
+
+
+def test_delta_spark_continues_a_vacuum_that_kept_a_pin(tmp_path: Path, peer: Peer) -> None:
+    """delta-spark reads ``_last_vacuum_info`` with our member, and writes it without that member."""
+    root, hint = tmp_path / "t", tmp_path / "t" / "_delta_log" / "_last_vacuum_info"
+    for number in range(3):
+        write_deltalake(root, rows(number, 1), mode="overwrite")
+    DeltaTable(root).pin("first", 1)
+    later = datetime.now(UTC) + timedelta(days=8)
+    assert len(vacuum(DeltaTable(root).snapshot, full=False, dry_run=False, now=later).files) == 1
+    assert "lakehouseLatestVisitedVersion" in hint.read_text()
+    DeltaTable(root).release("first")
+    peer.sql("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
+    peer.sql(f"VACUUM delta.`{root}` LITE RETAIN 0 HOURS")
+    peer.sql("RESET spark.databricks.delta.retentionDurationCheck.enabled")
+    assert "lakehouseLatestVisitedVersion" not in hint.read_text()
+    assert parquet_files(root) == files_delta_rs(root)
+    assert_all_read(root, peer, [2])

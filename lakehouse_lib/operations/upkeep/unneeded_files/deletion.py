@@ -47,6 +47,7 @@ class Deletion:
         counter: counts the deleted files; None: nothing is counted.
         latest: a version after VACUUM START was committed; None: it was not committed yet.
         recorded: the files that pins and clones needed before the last deletion; None: nothing was deleted yet.
+        kept_versions: the versions that pins and clones needed before each deletion.
         deleted: how many files were deleted.
         deleted_bytes: the bytes of these files.
     """
@@ -62,6 +63,7 @@ class Deletion:
     counter: Counter | None = None
     latest: Snapshot | None = None
     recorded: RecordedFiles | None = None
+    kept_versions: set[int] = field(default_factory=set)
     deleted: int = 0
     deleted_bytes: int = 0
 
@@ -79,6 +81,7 @@ class Deletion:
         """
         self.latest = self._start(metrics) if self.latest is None else self.latest.update()
         self.recorded = recorded_files(self.planned.store, self.moment, self.cutoff)
+        self.kept_versions |= self.recorded.versions
         changed = self.latest if self.latest.version > self.planned.version + 1 else None
         objects = still_unneeded(objects, changed, self.recorded.paths, self.cutoff)
         if self.before_deletion is not None:

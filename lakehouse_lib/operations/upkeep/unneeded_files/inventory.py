@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 
 from lakehouse_lib.arrow.values import literal, strings
 from lakehouse_lib.json_text import excerpt
-from lakehouse_lib.log.file_names import LOG
 from lakehouse_lib.operations.listing import OBJECT_SCHEMA, SymbolicLinks, object_batches
 from lakehouse_lib.operations.upkeep.unneeded_files.inventory_files import bucket_of, inventory_files, refusal
 from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds, iceberg_folders
-from lakehouse_lib.operations.upkeep.unneeded_files.removed_objects import folders_of, links_to
+from lakehouse_lib.operations.upkeep.unneeded_files.removed_objects import folders_of, links_to, nested_tables
 from lakehouse_lib.operations.upkeep.unneeded_files.scan import ScannedFolder, scan_batches
 from lakehouse_lib.protocol import file_paths
 from lakehouse_lib.store import ObjectStore
@@ -64,24 +63,13 @@ def inventory_objects(inventory: Inventory, needs: FileNeeds) -> ScannedFolder:
         if not store.is_remote:
             links.update(links_to(objects["path"], needs.needed, store.root))
     stored.links = SymbolicLinks.of(store, links)
-    stored.facts.nested.update(scanned.facts.nested, _nested_tables(folders, store))
+    stored.facts.nested.update(scanned.facts.nested, nested_tables(folders, store))
     stored.facts.iceberg.update(scanned.facts.iceberg)
     for folder in folders:
         if folder.rpartition("/")[2] == "metadata":
             listed = strings([meta.path for meta in store.list_from(folder)])
             stored.facts.iceberg.update(iceberg_folders(pa.chunked_array([listed])))
     return stored
-
-
-def _nested_tables(folders: set[str], store: ObjectStore) -> list[str]:
-    """The folders of other tables among these folders and the folders above them, without the root."""
-    steps = [folder.split("/") for folder in folders]
-    all_folders = {"/".join(names[:count]) for names in steps for count in range(1, len(names) + 1)}
-
-    def table(folder: str) -> str | None:
-        return folder if next(store.list_from(f"{folder}/{LOG}"), None) is not None else None
-
-    return [folder for folder in map_requests(store, table, sorted(all_folders)) if folder is not None]
 
 
 def _stored(scanned: ScannedFolder, store: ObjectStore) -> Iterator[pa.RecordBatch]:

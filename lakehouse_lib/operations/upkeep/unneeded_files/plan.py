@@ -80,7 +80,7 @@ class FileNeeds:
         else:
             is_unneeded = pc.or_(is_unneeded, pc.and_(is_old, pc.is_in(paths, value_set=self.change_files)))
         objects = objects.filter(pc.or_(is_unneeded, _are_checksums(paths)))
-        objects = objects.filter(pc.invert(_are_in(_without_checksum(objects["path"]), self.needed)))
+        objects = objects.filter(pc.invert(are_in(_without_checksum(objects["path"]), self.needed)))
         objects = objects.filter(pc.invert(file_paths.are_absolute(objects["path"], self.store)))  # outside the table
         paths = objects["path"]
         is_kept = pc.or_(_hidden(paths, self.partition_columns), pc.is_in(_file_names(paths), value_set=self.names))
@@ -171,6 +171,11 @@ def checksum_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.replace_substring_regex(paths, r"^(.*/)?([^/]+)$", r"\1.\2.crc")
 
 
+def are_in(paths: pa.Array | pa.ChunkedArray, many: pa.Array) -> pa.Array | pa.ChunkedArray:
+    """Which paths are among ``many``. Faster than ``is_in``, because only the paths are hashed."""
+    return pc.is_in(paths, value_set=many.filter(pc.is_in(many, value_set=paths)))
+
+
 def split_checksums(objects: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The objects that are not checksums, and the checksums."""
     is_checksum = _are_checksums(objects["path"])
@@ -248,11 +253,6 @@ def _are_checksums(paths: pa.ChunkedArray) -> pa.ChunkedArray:
 def _without_checksum(paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """The paths, and for checksums the paths of their files."""
     return pc.replace_substring_regex(paths, r"(^|/)\.([^/]+)\.crc$", r"\1\2")
-
-
-def _are_in(paths: pa.ChunkedArray, many: pa.Array) -> pa.ChunkedArray:
-    """Which paths are among ``many``. Faster than ``is_in``, because only the paths are hashed."""
-    return pc.is_in(paths, value_set=many.filter(pc.is_in(many, value_set=paths)))
 
 
 def _sorted(paths: pa.Array) -> pa.Array:

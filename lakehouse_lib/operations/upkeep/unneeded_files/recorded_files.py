@@ -31,12 +31,12 @@ class RecordedFiles:
 
     Attributes:
         paths: their store paths.
-        oldest_version: the oldest version of the table that a pin or a clone needs; None: the table has neither.
+        versions: the versions of the table that a pin or a clone needs.
         unneeded_records: the store paths of the records of clones that no longer exist.
     """
 
     paths: pa.ChunkedArray
-    oldest_version: int | None = None
+    versions: frozenset[int] = frozenset()
     unneeded_records: Sequence[str] = ()
 
 
@@ -68,8 +68,8 @@ def recorded_files(source: ObjectStore, moment: int, cutoff: int) -> RecordedFil
             files = needed
         paths.append(files)
         versions.append(record.description.get("sourceVersion"))
-    oldest = min((version if isinstance(version, int) else 0 for version in versions), default=None)
-    return RecordedFiles(pa.chunked_array(paths, pa.string()), oldest, unneeded)
+    known_versions = frozenset(version if isinstance(version, int) else 0 for version in versions)
+    return RecordedFiles(pa.chunked_array(paths, pa.string()), known_versions, unneeded)
 
 
 def _needed_files(source: ObjectStore, record: FileRecord, moment: int, cutoff: int) -> pa.Array | None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pytest
 
 from lakehouse_lib import DeltaTable, write_deltalake
+from lakehouse_lib.arrow.values import strings
 from lakehouse_lib.fleet.deleted_files import DeletedFilesRecord
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
+from lakehouse_lib.operations.upkeep.unneeded_files.plan import FileNeeds
+from lakehouse_lib.operations.upkeep.unneeded_files.removed_objects import unlogged_paths
 from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.protocol import deletion_vector
 from lakehouse_lib.snapshot import load_snapshot
+from lakehouse_lib.store import LocalStore
 from tests.fault_store import FaultStore
 from tests.log_builder import Action, edit
 from tests.peers import files_delta_rs, parquet_files
@@ -33,8 +38,8 @@ def table(tmp_path: Path) -> Path:
     return root
 
 
-def lite(store: FaultStore, **how: object) -> VacuumResult:
-    return vacuum(load_snapshot(store), full=False, now=LATER, dry_run=False, **how)  # type: ignore[arg-type]
+def lite(store: FaultStore, now: datetime | None = LATER, **how: object) -> VacuumResult:
+    return vacuum(load_snapshot(store), full=False, now=now, dry_run=False, **how)  # type: ignore[arg-type]
 
 
 def removed(root: Path) -> set[Path]:
@@ -80,12 +85,85 @@ def test_only_existing_files_are_counted_while_a_pin_keeps_older_versions(table:
     first, second = (lite(FaultStore(table)) for _ in range(2))
     assert (len(first.files), second.files) == (1, ())
     assert DeltaTable(table, 0).to_pyarrow_table()["id"].to_pylist() == [0]
+    expected = removed(table)
+    DeltaTable(table).release("first")
+    assert {table / path for path in lite(FaultStore(table)).files} == expected != set()
+    assert lite(FaultStore(table)).files == ()
+
+
+def test_files_removed_after_the_last_vacuum_are_not_looked_up_while_there_is_a_pin(table: Path) -> None:
+    DeltaTable(table).pin("first", 0)
+    lite(FaultStore(table))
+    write_deltalake(table, longs(id=[3]), mode="overwrite")
+    expected = removed(table) - {table / path for path in DeltaTable(table, 0).file_uris()}
+    looked_up = list[str]()
+    result = lite(FaultStore(table, before={"head": looked_up.append}))
+    assert {table / path for path in result.files} == expected != set()
+    assert not expected & {table / path for path in looked_up}
 
 
 def test_only_existing_files_are_counted_if_versions_are_kept(table: Path) -> None:
     first, second = (lite(FaultStore(table), keep_versions=[1]) for _ in range(2))
     assert (len(first.files), second.files) == (1, ())
     assert DeltaTable(table, 1).to_pyarrow_table()["id"].to_pylist() == [1]
+
+
+def test_a_copied_log_with_old_tombstones_reports_each_file_once(table: Path) -> None:
+    """The commit files are younger than the retention, so the next vacuum reads them again."""
+    for version in (1, 2):
+        edit(table, version, lambda action: action.get("remove", {}).update(deletionTimestamp=1))
+    expected = removed(table)
+    assert {table / path for path in lite(FaultStore(table), now=None).files} == expected
+    result = lite(FaultStore(table), now=None)
+    assert (result.files, result.version) == ((), None)
+
+
+def test_a_tombstone_that_is_younger_than_its_commit_is_not_forgotten(table: Path) -> None:
+    commit = table / "_delta_log" / f"{2:020}.json"
+    clock_ahead = int((commit.stat().st_mtime + 60) * 1000)
+    edit(table, 2, lambda action: action.get("remove", {}).update(deletionTimestamp=clock_ahead))
+    between = datetime.fromtimestamp(commit.stat().st_mtime + 30, UTC)
+    first = lite(FaultStore(table), now=between + timedelta(days=7))
+    assert len(first.files) == len(removed(table)) == 1
+    lite(FaultStore(table))
+    assert parquet_files(table) == files_delta_rs(table)
+
+
+def test_the_files_of_a_pin_that_is_released_during_a_vacuum_are_deleted_by_the_next(table: Path) -> None:
+    DeltaTable(table).pin("first", 1)
+    releases = [lambda: DeltaTable(table).release("first")]
+
+    def release(path: str) -> None:
+        if path.endswith(f"{3:020}.json"):  # VACUUM START
+            releases.pop()()
+
+    assert len(lite(FaultStore(table, before={"put_if_absent": release})).files) == 1
+    assert not releases
+    assert len(lite(FaultStore(table)).files) == 1
+    assert parquet_files(table) == files_delta_rs(table)
+
+
+def test_a_partition_that_became_a_table_of_its_own_is_kept(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"id": [1, 2, 3], "p": ["a", "b", "b"]}), partition_by=["p"])
+    DeltaTable(tmp_path).delete("p = 'a' OR id = 2")
+    deltalake.convert_to_deltalake(str(tmp_path / "p=a"))
+    result = lite(FaultStore(tmp_path))
+    assert [Path(path).parent.name for path in result.files] == ["p=b"]
+    assert DeltaTable(tmp_path / "p=a").to_pyarrow_table()["id"].to_pylist() == [1]
+
+
+def test_only_unneeded_files_that_are_not_in_the_log_are_looked_up(tmp_path: Path) -> None:
+    needs = FileNeeds(
+        store=LocalStore(str(tmp_path)),
+        needed=strings(["needed"]),
+        expired=strings(["logged", "vector", "needed", "/outside"]),
+        change_files=strings(["change", "logged change"]),
+        names=strings([]),
+        cutoff=0,
+        partition_columns=(),
+    )
+    logged = pa.table({"path": ["logged", "logged change"], "size": [1, 1]})
+    assert unlogged_paths(needs, logged).to_pylist() == ["vector", "change"]
 
 
 def test_a_file_without_a_size_in_the_log_is_looked_up(table: Path) -> None:

@@ -16,7 +16,7 @@ from lakehouse_lib import DeltaTable as OurTable
 from lakehouse_lib import write_deltalake as write_ours
 from lakehouse_lib.errors import InvalidArgumentError, RetentionError, StoreError, UnsupportedFeatureError
 from lakehouse_lib.log.history import history
-from lakehouse_lib.log.retention.last_vacuum import read_last_vacuumed
+from lakehouse_lib.log.retention.last_vacuum import LastVacuum, read_last_vacuum
 from lakehouse_lib.operations.upkeep.checkpoint import checkpoint
 from lakehouse_lib.operations.upkeep.vacuum import vacuum
 from lakehouse_lib.snapshot import load_snapshot
@@ -333,7 +333,7 @@ def test_commits_cleaned_up_since_the_last_vacuum_need_a_full_one(
     result = vacuum(snapshot, full=False, now=in_days(8), dry_run=False)
     assert "files that they have removed stay until a vacuum with full=True" in caplog.text
     assert {table / path for path in result.files} <= removed
-    assert read_last_vacuumed(open_store(table), snapshot.version) is None
+    assert read_last_vacuum(open_store(table), snapshot.version) == LastVacuum()
     vacuum(snapshot, now=in_days(8), dry_run=False)
     assert parquet_files(table) == files_delta_rs(table)
     DeltaTable(table).delete("id < 9")
