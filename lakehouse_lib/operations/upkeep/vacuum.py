@@ -19,6 +19,7 @@ from lakehouse_lib.log import clock, latest_version
 from lakehouse_lib.log.history import moment_of
 from lakehouse_lib.log.retention.last_vacuum import LastVacuum, read_last_vacuum, write_last_vacuum
 from lakehouse_lib.log.retention.tombstones import drop_expired, retention
+from lakehouse_lib.log.segment import list_commits
 from lakehouse_lib.operations.results import VacuumResult
 from lakehouse_lib.operations.upkeep.unneeded_files.deletion import Deletion, Outcome
 from lakehouse_lib.operations.upkeep.unneeded_files.inventory import Inventory, inventory_objects
@@ -155,8 +156,9 @@ def vacuum(
     latest.check_writable()
     files = pa.concat_tables([latest.files, *(load_snapshot(store, version).files for version in keep_versions)])
     records = recorded_files(store, moment, cutoff)
-    last_expired = last_expired_version(latest, cutoff)
-    removed = None if full else removed_files(latest, cutoff, last_expired)
+    commits = [commit for commit in list_commits(store) if commit.version <= latest.version]
+    last_expired = last_expired_version(latest, commits, cutoff)
+    removed = None if full else removed_files(latest, commits, cutoff, last_expired)
     needs = file_needs(
         files,
         _all_tombstones(latest, cutoff) if removed is None else removed.tombstones,

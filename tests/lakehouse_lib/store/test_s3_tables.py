@@ -129,8 +129,8 @@ REQUESTS = {
     "checkpoint": {"GET": 1, "HEAD": 1, "PUT": 2},
     "history": {"GET": 9, "HEAD": 2, "LIST": 3},
     "is_deltatable": {"GET": 1, "LIST": 1},
-    "vacuum, dry": {"GET": 2, "HEAD": 6, "LIST": 7},
-    "vacuum": {"DELETE": 1, "GET": 6, "HEAD": 8, "LIST": 11, "PUT": 5},
+    "vacuum, dry": {"GET": 2, "LIST": 7},
+    "vacuum": {"DELETE": 1, "GET": 6, "HEAD": 2, "LIST": 10, "PUT": 5},
     "open by a checkpoint": {"GET": 5, "LIST": 1},
 }
 

@@ -48,41 +48,42 @@ class RemovedFiles:
     is_complete: bool
 
 
-def last_expired_version(latest: Snapshot, cutoff: int) -> int:
+def last_expired_version(latest: Snapshot, commits: Sequence[Commit], cutoff: int) -> int:
     """The last version whose removed files have expired; -1: none.
 
     A tombstone may be younger than its commit, because the clock of its writer may have been ahead. Therefore commits
     up to ten minutes older than the oldest unexpired tombstone do not count.
 
     Args:
+        commits: the commits in the log up to this version, ascending.
         cutoff: ms since the epoch; tombstones up to this time have expired.
     """
-    store, properties = latest.store, effective_properties(latest.configuration, latest.protocol)
-    commits = [commit for commit in list_commits(store) if commit.version <= latest.version]
+    properties = effective_properties(latest.configuration, latest.protocol)
     oldest = pc.min(drop_expired(latest.tombstones, cutoff)["deletionTimestamp"]).as_py()
     most_ahead = int(clock.MOST_AHEAD.total_seconds() * 1000)
     moment = cutoff if oldest is None else min(cutoff, oldest - most_ahead)
     try:
-        version = newest_at(store, commits, moment, properties)
+        version = newest_at(latest.store, commits, moment, properties)
     except VersionNotFoundError:  # a concurrent cleanup
         version = None
     return -1 if version is None else version
 
 
-def removed_files(latest: Snapshot, cutoff: int, last_expired: int) -> RemovedFiles:
+def removed_files(latest: Snapshot, commits: Sequence[Commit], cutoff: int, last_expired: int) -> RemovedFiles:
     """The files that commits have removed since the last vacuum.
 
     If a log cleanup has deleted some of these commits, a warning is logged. The tombstones then include those of the
     latest checkpoint. Only a listing finds the other files that these commits have removed.
 
     Args:
+        commits: the commits in the log up to this version, ascending.
         cutoff: ms since the epoch; tombstones up to this time have expired.
         last_expired: the result of ``last_expired_version``. The next vacuum reads the later commits again, so files
             that they have removed are never in ``logged``.
     """
     store, last = latest.store, read_last_vacuum(latest.store, latest.version)
     first = last.version + 1
-    oldest = next((commit.version for commit in list_commits(store, first)), first)
+    oldest = next((commit.version for commit in commits if commit.version >= first), first)
     is_complete = oldest <= first
     if not is_complete:
         logger.warning(
@@ -98,8 +99,9 @@ def removed_files(latest: Snapshot, cutoff: int, last_expired: int) -> RemovedFi
         other_tombstones, new_tombstones = [], [latest.tombstones, *removes_below_checkpoint(latest)]
     else:
         other_tombstones = [drop_expired(latest.tombstones, cutoff)]
-        other_tombstones += [table for versions in other_ranges for table in removes_of_commits(latest, versions)]
-        new_tombstones = removes_of_commits(latest, new)
+        other_commits = [commit for commit in commits if any(commit.version in versions for versions in other_ranges)]
+        other_tombstones += removes_of_commits(latest, other_commits)
+        new_tombstones = removes_of_commits(latest, [commit for commit in commits if commit.version in new])
     has_change_files = next(store.walk(file_paths.CHANGE_DATA), None) is not None
     other_changes, new_changes = (
         [_paths_and_sizes(logged_change_files(store, cutoff, each), store) for each in ranges if has_change_files]
@@ -151,15 +153,12 @@ def removes_below_checkpoint(latest: Snapshot, since: int = 0, first: int = 0) -
         first: the first version.
     """
     last = -1 if latest.checkpoint_version is None else latest.checkpoint_version
-    return removes_of_commits(latest, range(first, last + 1), since)
+    commits = list_commits(latest.store, first) if first <= last else []
+    return removes_of_commits(latest, [c for c in commits if c.version <= last and c.modified >= since])
 
 
-def removes_of_commits(latest: Snapshot, versions: range, since: int = 0) -> list[pa.Table]:
-    """The remove actions (TOMBSTONE_SCHEMA) of each commit of these versions that is in the log.
-
-    Args:
-        since: ms since the epoch; commits that were stored before this time are not read.
-    """
+def removes_of_commits(latest: Snapshot, commits: Sequence[Commit]) -> list[pa.Table]:
+    """The remove actions (TOMBSTONE_SCHEMA) of each of these commits that is still in the log."""
     store, checkpoint = latest.store, latest.checkpoint_version
 
     def removes(commit: Commit) -> pa.Table | None:
@@ -170,8 +169,6 @@ def removes_of_commits(latest: Snapshot, versions: range, since: int = 0) -> lis
         except VersionNotFoundError:  # log cleanup deleted it, so no reader can open its version
             return None
 
-    listed = list_commits(store, versions.start) if versions else []
-    commits = [commit for commit in listed if commit.version in versions and commit.modified >= since]
     return [table for table in map_requests(store, removes, commits) if table is not None]
 
 
