@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from lakehouse_lib.errors import VersionNotFoundError
@@ -12,13 +14,11 @@ from lakehouse_lib.store import ObjectStore
 from lakehouse_lib.store.concurrent import map_requests
 
 
-def logged_change_files(store: ObjectStore, before: int | None = None, versions: range | None = None) -> pa.Table:
+def logged_change_files(store: ObjectStore, commits: Sequence[Commit] | None = None) -> pa.Table:
     """The change files (CHANGE_FILE_SCHEMA) to which commits refer. Reads these commits.
 
     Args:
-        before: ms since the epoch; commits that were stored at this time or later are left out. None: no commit is
-            left out.
-        versions: the versions of the commits; None: all in the log.
+        commits: None: all commits in the log.
     """
     nothing = pa.Table.from_batches([], CHANGE_FILE_SCHEMA)
 
@@ -28,12 +28,5 @@ def logged_change_files(store: ObjectStore, before: int | None = None, versions:
         except VersionNotFoundError:  # cleaned up meanwhile, so no reader can read its changes
             return nothing
 
-    if versions is not None and not versions:
-        return nothing
-    commits = list_commits(store, 0 if versions is None else versions.start)
-    due = [
-        commit
-        for commit in commits
-        if (before is None or commit.modified < before) and (versions is None or commit.version in versions)
-    ]
-    return pa.concat_tables([nothing, *map_requests(store, changes, due)])
+    commits = list_commits(store) if commits is None else commits
+    return pa.concat_tables([nothing, *map_requests(store, changes, commits)])

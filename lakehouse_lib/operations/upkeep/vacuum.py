@@ -87,8 +87,8 @@ def vacuum(
         full: list the table, and delete old files without a log entry, too; False: delete only files that commits have
             removed since the last vacuum, and change files of these commits that are older than the retention. The
             paths and sizes of these files are read from the log. The store is asked for a file if the log lacks its
-            size, or if an earlier vacuum may have deleted it, because ``keep_versions``, a pin or a clone makes vacuums
-            read its commit again. If a listing takes far fewer requests (``is_listing_cheaper``), the table is listed.
+            size, or if it was removed before the cutoff of an earlier vacuum, because ``keep_versions``, a pin or a
+            clone may have kept it. If a listing takes far fewer requests (``is_listing_cheaper``), the table is listed.
             If some of these commits were cleaned up, their files stay, and a warning is logged.
         keep_versions: keep all files of these versions.
         commit_properties: the properties of both commits; only VACUUM START has the application transactions.
@@ -158,7 +158,7 @@ def vacuum(
     records = recorded_files(store, moment, cutoff)
     commits = [commit for commit in list_commits(store) if commit.version <= latest.version]
     last_expired = last_expired_version(latest, commits, cutoff)
-    removed = None if full else removed_files(latest, commits, cutoff, last_expired)
+    removed = None if full else removed_files(latest, commits, cutoff)
     needs = file_needs(
         files,
         _all_tombstones(latest, cutoff) if removed is None else removed.tombstones,
@@ -200,7 +200,9 @@ def vacuum(
         if inventory is None and (removed is None or removed.is_complete):  # an inventory may lack files
             # A pin that was released meanwhile counts, too, because the plan has kept its files.
             kept_versions = {*keep_versions, *records.versions, *deletion.kept_versions}
-            _remember(latest, last_expired, min(kept_versions, default=latest.version))
+            last = read_last_vacuum(store, latest.version)
+            last_version = max(last.version, min({last_expired, *kept_versions}))
+            write_last_vacuum(store, LastVacuum(last_version, max(cutoff, last.cutoff or cutoff)))
     metrics = {
         "numFilesToDelete": outcome.count,
         "sizeOfDataToDelete": outcome.size,
@@ -227,20 +229,6 @@ def _folders(
             return [removed_objects(needs, removed.logged, others)]
     counter = None if on_progress is None else Counter("listed objects", on_progress)
     return scan_table(needs.store, needs, None if counter is None else counter.add)
-
-
-def _remember(latest: Snapshot, last_expired: int, oldest_kept: int) -> None:
-    """Write which removed files are deleted. Later plans skip the commits that have removed them.
-
-    Args:
-        last_expired: the last version whose removed files have expired; -1: none.
-        oldest_kept: the oldest version whose files are kept. Later commits have removed some of them, so these commits
-            are read again.
-    """
-    if last_expired >= 0:
-        last = read_last_vacuum(latest.store, latest.version)
-        version, visited = max(last.version, min(last_expired, oldest_kept)), max(last.visited, last_expired)
-        write_last_vacuum(latest.store, LastVacuum(version, visited))
 
 
 def newest(snapshot: Snapshot) -> Snapshot:

@@ -377,11 +377,11 @@ def test_delta_spark_continues_a_vacuum_that_kept_a_pin(tmp_path: Path, peer: Pe
     DeltaTable(root).pin("first", 1)
     later = datetime.now(UTC) + timedelta(days=8)
     assert len(vacuum(DeltaTable(root).snapshot, full=False, dry_run=False, now=later).files) == 1
-    assert "lakehouseLatestVisitedVersion" in hint.read_text()
+    assert "lakehouseCutoff" in hint.read_text()
     DeltaTable(root).release("first")
     peer.sql("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
     peer.sql(f"VACUUM delta.`{root}` LITE RETAIN 0 HOURS")
     peer.sql("RESET spark.databricks.delta.retentionDurationCheck.enabled")
-    assert "lakehouseLatestVisitedVersion" not in hint.read_text()
+    assert "lakehouseCutoff" not in hint.read_text()
     assert parquet_files(root) == files_delta_rs(root)
     assert_all_read(root, peer, [2])

@@ -27,8 +27,6 @@ from lakehouse_lib.store.concurrent import map_requests
 
 logger = logging.getLogger(__name__)
 
-_PATHS_AND_SIZES = pa.schema([pa.field("path", pa.string()), pa.field("size", pa.int64())])
-
 
 @dataclass(frozen=True)
 class RemovedFiles:
@@ -37,8 +35,8 @@ class RemovedFiles:
     Attributes:
         tombstones: the tombstones of these commits, and all that have not expired (TOMBSTONE_SCHEMA).
         change_files: the store path and the size of the change files of commits that were stored before the cutoff.
-        logged: the store path and the size of the files among them that no vacuum has deleted yet. The log has the
-            sizes of all these files.
+        logged: the store path and the size of the files among them that no vacuum has deleted yet, by the log and its
+            ``LastVacuum``. All have a size.
         is_complete: whether the log has all commits since the last vacuum.
     """
 
@@ -69,7 +67,7 @@ def last_expired_version(latest: Snapshot, commits: Sequence[Commit], cutoff: in
     return -1 if version is None else version
 
 
-def removed_files(latest: Snapshot, commits: Sequence[Commit], cutoff: int, last_expired: int) -> RemovedFiles:
+def removed_files(latest: Snapshot, commits: Sequence[Commit], cutoff: int) -> RemovedFiles:
     """The files that commits have removed since the last vacuum.
 
     If a log cleanup has deleted some of these commits, a warning is logged. The tombstones then include those of the
@@ -78,12 +76,11 @@ def removed_files(latest: Snapshot, commits: Sequence[Commit], cutoff: int, last
     Args:
         commits: the commits in the log up to this version, ascending.
         cutoff: ms since the epoch; tombstones up to this time have expired.
-        last_expired: the result of ``last_expired_version``. The next vacuum reads the later commits again, so files
-            that they have removed are never in ``logged``.
     """
     store, last = latest.store, read_last_vacuum(latest.store, latest.version)
     first = last.version + 1
-    oldest = next((commit.version for commit in commits if commit.version >= first), first)
+    commits = [commit for commit in commits if commit.version >= first]
+    oldest = commits[0].version if commits else first
     is_complete = oldest <= first
     if not is_complete:
         logger.warning(
@@ -91,27 +88,23 @@ def removed_files(latest: Snapshot, commits: Sequence[Commit], cutoff: int, last
             "stay until a vacuum with full=True",
             *(store.root, oldest),
         )
-    new = range(max(first, last.visited + 1), last_expired + 1 if is_complete else 0)
-    other_ranges = [range(oldest, new.start), range(max(new.start, new.stop), latest.version + 1)]
-    if not is_complete:
-        other_tombstones, new_tombstones = [latest.tombstones, *removes_below_checkpoint(latest, first=oldest)], []
-    elif new == range(latest.version + 1):  # the latest version has the tombstones after the checkpoint
-        other_tombstones, new_tombstones = [], [latest.tombstones, *removes_below_checkpoint(latest)]
+    if first == 0 or not is_complete:  # the latest version has the tombstones after the checkpoint
+        tables = [latest.tombstones, *removes_below_checkpoint(latest, first=oldest)]
     else:
-        other_tombstones = [drop_expired(latest.tombstones, cutoff)]
-        other_commits = [commit for commit in commits if any(commit.version in versions for versions in other_ranges)]
-        other_tombstones += removes_of_commits(latest, other_commits)
-        new_tombstones = removes_of_commits(latest, [commit for commit in commits if commit.version in new])
-    has_change_files = next(store.walk(file_paths.CHANGE_DATA), None) is not None
-    other_changes, new_changes = (
-        [_paths_and_sizes(logged_change_files(store, cutoff, each), store) for each in ranges if has_change_files]
-        for ranges in (other_ranges, [new])
-    )
-    expired = [table.filter(are_expired(table, cutoff)) for table in new_tombstones]
-    logged = _concatenated([*(_paths_and_sizes(table, store) for table in expired), *new_changes])
+        tables = [drop_expired(latest.tombstones, cutoff), *removes_of_commits(latest, commits)]
+    tombstones = pa.concat_tables([table.select(TOMBSTONE_SCHEMA.names) for table in tables])
+    expired = tombstones.filter(are_expired(tombstones, cutoff))
+    new = expired if last.cutoff is None else drop_expired(expired, last.cutoff)
+    due: tuple[list[Commit], list[Commit]] = [], []
+    if next(store.walk(file_paths.CHANGE_DATA), None) is not None:
+        for commit in commits:
+            if commit.modified < cutoff:
+                due[last.cutoff is None or commit.modified >= last.cutoff].append(commit)
+    older_change_files, new_change_files = (_paths_and_sizes(logged_change_files(store, part), store) for part in due)
+    logged = pa.concat_tables([_paths_and_sizes(new, store), new_change_files])
     return RemovedFiles(
-        pa.concat_tables([table.select(TOMBSTONE_SCHEMA.names) for table in (*other_tombstones, *new_tombstones)]),
-        _concatenated([*other_changes, *new_changes]),
+        tombstones,
+        pa.concat_tables([older_change_files, new_change_files]),
         logged.filter(logged["size"].is_valid()),
         is_complete,
     )
@@ -172,12 +165,5 @@ def removes_of_commits(latest: Snapshot, commits: Sequence[Commit]) -> list[pa.T
     return [table for table in map_requests(store, removes, commits) if table is not None]
 
 
-def _concatenated(files: Sequence[pa.Table]) -> pa.Table:
-    nothing = pa.Table.from_batches([], _PATHS_AND_SIZES)
-    return pa.concat_tables([nothing, *files])
-
-
 def _paths_and_sizes(files: pa.Table, store: ObjectStore) -> pa.Table:
-    """The store path and the size of each file."""
-    columns = [file_paths.canonical(files["path"], store), files["size"]]
-    return pa.Table.from_arrays(columns, schema=_PATHS_AND_SIZES)
+    return pa.table({"path": file_paths.canonical(files["path"], store), "size": files["size"]})

@@ -93,7 +93,9 @@ def test_only_existing_files_are_counted_while_a_pin_keeps_older_versions(table:
 
 def test_files_removed_after_the_last_vacuum_are_not_looked_up_while_there_is_a_pin(table: Path) -> None:
     DeltaTable(table).pin("first", 0)
-    lite(FaultStore(table))
+    for version in (1, 2):
+        edit(table, version, lambda action: action.get("remove", {}).update(deletionTimestamp=1))
+    lite(FaultStore(table), now=None)
     write_deltalake(table, longs(id=[3]), mode="overwrite")
     expected = removed(table) - {table / path for path in DeltaTable(table, 0).file_uris()}
     looked_up = list[str]()
