@@ -374,6 +374,9 @@ def test_delta_spark_continues_a_vacuum_that_kept_a_pin(tmp_path: Path, peer: Pe
     root, hint = tmp_path / "t", tmp_path / "t" / "_delta_log" / "_last_vacuum_info"
     for number in range(3):
         write_deltalake(root, rows(number, 1), mode="overwrite")
+    vacuum(DeltaTable(root).snapshot, full=False, dry_run=False)
+    assert "latestCommitVersion" not in hint.read_text()  # no commit has expired
+    peer.sql(f"VACUUM delta.`{root}` LITE")
     DeltaTable(root).pin("first", 1)
     later = datetime.now(UTC) + timedelta(days=8)
     assert len(vacuum(DeltaTable(root).snapshot, full=False, dry_run=False, now=later).files) == 1
