@@ -24,11 +24,11 @@ class LastVacuum:
     Attributes:
         version: the removed files of all commits up to this version are deleted; -1: of no commit.
         cutoff: ms since the epoch; the files of all tombstones up to this time are deleted, except those that a pin, a
-            shallow clone or another kept version needed, or that an inventory lacked; None: unknown.
+            shallow clone or another kept version needed; -1: unknown.
     """
 
     version: int = -1
-    cutoff: int | None = None
+    cutoff: int = -1
 
 
 def read_last_vacuum(store: ObjectStore, latest: int) -> LastVacuum:
@@ -46,14 +46,12 @@ def read_last_vacuum(store: ObjectStore, latest: int) -> LastVacuum:
     version = version if type(version) is int and version >= 0 else -1
     if version > latest:
         return LastVacuum()
-    return LastVacuum(version, cutoff if type(cutoff) is int else None)
+    return LastVacuum(version, cutoff if type(cutoff) is int and cutoff >= 0 else -1)
 
 
 def write_last_vacuum(store: ObjectStore, last: LastVacuum) -> None:
     """Write the hint, for this library and for delta-spark."""
-    body = {} if last.version < 0 else {_VERSION: last.version}
-    if last.cutoff is not None:
-        body[_CUTOFF] = last.cutoff
+    body = {name: value for name, value in ((_VERSION, last.version), (_CUTOFF, last.cutoff)) if value >= 0}
     store.put(_PATH, json.dumps(body, separators=(",", ":")).encode() + b"\n")
 
 

@@ -157,7 +157,6 @@ def vacuum(
     files = pa.concat_tables([latest.files, *(load_snapshot(store, version).files for version in keep_versions)])
     records = recorded_files(store, moment, cutoff)
     commits = [commit for commit in list_commits(store) if commit.version <= latest.version]
-    last_expired = last_expired_version(latest, commits, cutoff)
     removed = None if full else removed_files(latest, commits, cutoff)
     needs = file_needs(
         files,
@@ -201,8 +200,8 @@ def vacuum(
             # A pin that was released meanwhile counts, too, because the plan has kept its files.
             kept_versions = {*keep_versions, *records.versions, *deletion.kept_versions}
             last = read_last_vacuum(store, latest.version)
-            last_version = max(last.version, min({last_expired, *kept_versions}))
-            write_last_vacuum(store, LastVacuum(last_version, max(cutoff, last.cutoff or cutoff)))
+            version_limit = min({last_expired_version(latest, commits, cutoff), *kept_versions})
+            write_last_vacuum(store, LastVacuum(max(last.version, version_limit), max(last.cutoff, cutoff)))
     metrics = {
         "numFilesToDelete": outcome.count,
         "sizeOfDataToDelete": outcome.size,

@@ -94,17 +94,18 @@ def removed_files(latest: Snapshot, commits: Sequence[Commit], cutoff: int) -> R
         tables = [drop_expired(latest.tombstones, cutoff), *removes_of_commits(latest, commits)]
     tombstones = pa.concat_tables([table.select(TOMBSTONE_SCHEMA.names) for table in tables])
     expired = tombstones.filter(are_expired(tombstones, cutoff))
-    new = expired if last.cutoff is None else drop_expired(expired, last.cutoff)
-    due: tuple[list[Commit], list[Commit]] = [], []
-    if next(store.walk(file_paths.CHANGE_DATA), None) is not None:
-        for commit in commits:
-            if commit.modified < cutoff:
-                due[last.cutoff is None or commit.modified >= last.cutoff].append(commit)
-    older_change_files, new_change_files = (_paths_and_sizes(logged_change_files(store, part), store) for part in due)
-    logged = pa.concat_tables([_paths_and_sizes(new, store), new_change_files])
+    has_change_files = next(store.walk(file_paths.CHANGE_DATA), None) is not None
+    due = [commit for commit in commits if commit.modified < cutoff] if has_change_files else []
+    # An earlier vacuum may have deleted what had expired before its cutoff.
+    older_due = [commit for commit in due if commit.modified < last.cutoff]
+    new_due = [commit for commit in due if commit.modified >= last.cutoff]
+    older_changes, new_changes = (
+        _paths_and_sizes(logged_change_files(store, part), store) for part in (older_due, new_due)
+    )
+    logged = pa.concat_tables([_paths_and_sizes(drop_expired(expired, last.cutoff), store), new_changes])
     return RemovedFiles(
         tombstones,
-        pa.concat_tables([older_change_files, new_change_files]),
+        pa.concat_tables([older_changes, new_changes]),
         logged.filter(logged["size"].is_valid()),
         is_complete,
     )
